@@ -1,0 +1,1 @@
+"""Memory, environments and the loops of training: mechanisms on numpy, without torch."""

@@ -1,0 +1,81 @@
+"""What the loops need of an agent; every agent is used through this alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .memory import Memory
+from .options import Options, SharedOptions
+from .schedules import Clock
+from .seeding import SeedTree
+from .types import Array, ArraySpec, Columns, EnvSpec, Tree, Unit
+
+Metrics = Mapping[str, float]
+
+
+class AgentOptions(Options):
+    """Base of the agents' options, with what the factory checks before anything is built."""
+
+    reads: ClassVar[frozenset[Unit]] = frozenset()
+    actions: ClassVar[frozenset[str]] = frozenset({"discrete", "continuous"})
+    models: ClassVar[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class AgentContext:
+    """What an agent is built from, beside its own options and its network."""
+
+    env: EnvSpec
+    shared: SharedOptions
+    seeds: SeedTree
+    clock: Clock
+
+
+class Actor(Protocol):
+    """Chooses actions in some lanes; owns their frame stacks and its own generator."""
+
+    def act(
+        self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool
+    ) -> tuple[Array, Columns]:
+        """Actions `[L]` or `[L, A]` for observations `[L, ...]`, and the extras to store.
+
+        `first` marks lanes whose episode begins here; `step` is the clock; without `explore` the
+        actions are the greedy ones.
+        """
+
+    def take(self, weights: Tree) -> None:
+        """Acts with these weights from now on, as `Agent.weights` gave them."""
+
+
+class Agent(Protocol):
+    """Learns from a memory."""
+
+    metrics: tuple[str, ...]
+    """Names of what `learn` reports, fixed; `loss` and `q_mean` are among the run's own."""
+
+    updates: int
+    """Optimizer steps so far."""
+
+    def extras(self) -> Mapping[str, ArraySpec]:
+        """Columns that the actor adds to each step; known before the memory is built."""
+
+    def actor(self, lanes: int, rng: np.random.Generator, *, weights: Tree | None = None) -> Actor:
+        """An actor that follows this agent as it learns or, given weights, keeps to those."""
+
+    def learn(self, memory: Memory) -> Metrics:
+        """One update. Raises RunFailedError, naming the tensor, where a number is not finite."""
+
+    def exploration(self, step: int) -> float | None:
+        """Share of random actions at a step, or None where that means nothing."""
+
+    def weights(self) -> dict[str, Array]:
+        """What acting needs: copies, by name."""
+
+    def state(self) -> Tree:
+        """Everything that learning changes, for a checkpoint."""
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state."""

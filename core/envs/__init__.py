@@ -1,0 +1,1 @@
+"""Gymnasium environments made ready: true last observations, flat observations, lanes."""

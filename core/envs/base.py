@@ -1,0 +1,59 @@
+"""The boundary to environments: what the loops see, whatever is behind it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Array, Columns, EnvSpec
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one call of `Env.step` did, `[L, ...]` throughout; valid until the next call.
+
+    Where `stepped`, a step happened, and `next_obs` is its true observation, an episode's last
+    included. Where `started`, a new episode begins with `obs`, which is what to act on next; an
+    autoreset that costs a call of its own is a start without a step.
+    """
+
+    stepped: NDArray[np.bool_]
+    reward: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    next_obs: Columns
+    started: NDArray[np.bool_]
+    obs: Columns
+    lost_life: NDArray[np.bool_] | None
+    infos: Mapping[str, Array]
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """Lanes whose episode ended with this step."""
+        ended: NDArray[np.bool_] = self.stepped & (self.terminated | self.truncated)
+        return ended
+
+
+class Env(Protocol):
+    """`lanes` environments stepped together. Actions are indices, or in [-1, 1]."""
+
+    spec: EnvSpec
+    lanes: int
+
+    def reset(self, seeds: Sequence[int]) -> Columns:
+        """Begins an episode in every lane, each seeded by its own number; `[L, ...]`."""
+
+    def step(self, actions: Array) -> Step:
+        """Steps every lane with `[L]` indices or `[L, A]` numbers."""
+
+    def close(self) -> None:
+        """Frees what the environments hold."""
+
+
+class MakeEnv(Protocol):
+    """What an entry of the factory's table of environments is."""
+
+    def __call__(self, options: Any, lanes: int) -> Env:
+        """Raises UsageError for a game that does not exist or cannot be used."""

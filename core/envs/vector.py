@@ -1,0 +1,107 @@
+"""A gymnasium vector environment made an `Env`, in whichever autoreset mode it runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from ..types import Array, Columns, EnvSpec
+from .base import Step
+from .spaces import ActionScaler, action_space, flat_observation, observation_specs
+
+
+class GymVector:
+    """Delivers true last observations and no step that did not happen.
+
+    gymnasium's three modes differ in when a finished lane is reset: by us (DISABLED), within the
+    last step, whose true observation then hides in the infos (SAME_STEP), or by a step of its own
+    that ignores its action and must not be stored (NEXT_STEP).
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        self._envs = envs
+        self._mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        self.lanes = envs.num_envs
+        single = envs.single_observation_space
+        self.spec = EnvSpec(observation_specs(single), action_space(envs.single_action_space))
+        self._scale = ActionScaler(envs.single_action_space)
+        self._all = np.ones(self.lanes, np.bool_)
+        self._none = np.zeros(self.lanes, np.bool_)
+        self._resetting = self._none
+
+    def reset(self, seeds: Sequence[int]) -> Columns:
+        """See `Env.reset`."""
+        obs, _ = self._envs.reset(seed=list(seeds))  # type: ignore[arg-type]  # takes a list too
+        self._resetting = self._none
+        return flat_observation(obs)
+
+    def step(self, actions: Array) -> Step:
+        """See `Env.step`."""
+        obs, reward, terminated, truncated, infos = self._envs.step(self._scale(actions))
+        ended = terminated | truncated
+        stepped, started = self._all, self._none
+        next_obs = acted_on = flat_observation(obs)
+        if self._mode is AutoresetMode.NEXT_STEP:
+            started, stepped = self._resetting, ~self._resetting
+            self._resetting = ended & stepped
+        elif ended.any():
+            started = ended
+            next_obs = {name: array.copy() for name, array in next_obs.items()}
+            if self._mode is AutoresetMode.SAME_STEP:
+                _put_final(next_obs, infos["final_obs"], ended)
+            else:
+                fresh, _ = self._envs.reset(options={"reset_mask": ended})
+                acted_on = flat_observation(fresh)
+        return Step(
+            stepped=stepped,
+            reward=np.asarray(reward, np.float64),
+            terminated=terminated,
+            truncated=truncated,
+            next_obs=next_obs,
+            started=started,
+            obs=acted_on,
+            lost_life=None,
+            infos=_numbers(infos, stepped, ended),
+        )
+
+    def close(self) -> None:
+        """See `Env.close`."""
+        self._envs.close()
+
+
+def _put_final(next_obs: Columns, final: Array, ended: Array) -> None:
+    """Replaces, in the lanes that ended, the reset observation by the true last one."""
+    for lane in np.flatnonzero(ended):
+        for name, value in flat_observation(final[lane]).items():
+            next_obs[name][lane] = value
+
+
+def _numbers(
+    infos: Mapping[str, Any], stepped: NDArray[np.bool_], ended: NDArray[np.bool_]
+) -> dict[str, Array]:
+    """The numeric infos of the step, NaN in the lanes that gave none; the rest is not kept.
+
+    Where the step's own infos make way for those of a reset, they hide in `final_info`.
+    """
+    last = infos.get("final_info")
+    if last is None:
+        return _numbers_of(infos, stepped)
+    found = _numbers_of(infos, stepped & ~ended)
+    for key, values in _numbers_of(last, ended).items():
+        found[key] = np.where(ended, values, found.get(key, np.nan))
+    return found
+
+
+def _numbers_of(infos: Mapping[str, Any], lanes: NDArray[np.bool_]) -> dict[str, Array]:
+    numbers = {
+        key: np.where(infos[f"_{key}"] & lanes, value.astype(np.float64), np.nan)
+        for key, value in infos.items()
+        if f"_{key}" in infos and _is_number_a_lane(value)
+    }
+    return {key: values for key, values in numbers.items() if not np.isnan(values).all()}
+
+
+def _is_number_a_lane(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"

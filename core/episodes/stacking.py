@@ -1,0 +1,48 @@
+"""Frame stacks: one rule for what the policy sees and for what the memory gives back.
+
+A stack of `window` observations ends with the newest. Before an episode's first observation there
+is nothing: the first one is repeated, as gymnasium's FrameStackObservation does by default.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import ArraySpec, Columns
+
+
+def stack_offsets(age: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+    """How far back each frame of a stack lies, oldest first: `[..., W]` from ages `[...]`.
+
+    `age` is an observation's place in its episode, 0 for the first; no offset exceeds it.
+    """
+    back = np.arange(window - 1, -1, -1, dtype=np.int64)
+    return np.minimum(back, np.asarray(age)[..., None])
+
+
+class FrameStack:
+    """The stacks of `lanes` lanes as they are acted on: the actor's own, never the memory's."""
+
+    def __init__(self, specs: Mapping[str, ArraySpec], lanes: int, window: int) -> None:
+        self._frames = {
+            name: np.zeros((window, lanes, *spec.shape), spec.dtype) for name, spec in specs.items()
+        }
+        self._lanes = np.arange(lanes)[:, None]
+        self._window = window
+        self._age = np.full(lanes, -1, np.int64)
+        self._newest = -1
+
+    def push(self, obs: Columns, first: NDArray[np.bool_]) -> Columns:
+        """Adds one observation a lane, `[L, ...]`, and returns the stacks `[L, W, ...]`.
+
+        `first` marks the lanes whose episode begins with this observation.
+        """
+        self._newest = (self._newest + 1) % self._window
+        self._age = np.where(first, 0, self._age + 1)
+        slots = (self._newest - stack_offsets(self._age, self._window)) % self._window
+        stacks = {}
+        for name, frames in self._frames.items():
+            frames[self._newest] = obs[name]
+            stacks[name] = frames[slots, self._lanes]
+        return stacks

@@ -1,0 +1,57 @@
+"""Where a transition may start."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage.ring import RingBuffer
+
+
+class TransitionStarts:
+    """Steps whose successor row exists and whose whole stack is still held.
+
+    A stack reaches back to the episode's first row if that is nearer than `window`; one that lost
+    frames to eviction is no start. Every other step is one, the newest included.
+    """
+
+    def __init__(self, ring: RingBuffer, window: int) -> None:
+        self._ring = ring
+        self._reach = window - 1
+
+    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `LegalStarts.spans`: each lane's rows but its newest, which has no step yet."""
+        tails = self._ring.tails.copy()
+        return tails, np.maximum(self._ring.heads - 1 - tails, 0)
+
+    def legal(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """See `LegalStarts.legal`."""
+        where = self._ring.where(lanes, rows)
+        step = ~self._ring.gather("closing", where)
+        if self._reach == 0:
+            return step
+        reach = np.minimum(self._ring.gather("age", where), self._reach)
+        return step & (rows - reach >= self._ring.tails[lanes])
+
+    def __len__(self) -> int:
+        """Candidates less closing rows (which `episode` counts) and stacks cut by the tail."""
+        lanes = np.flatnonzero(self._ring.heads)
+        tails, newest = self._ring.tails[lanes], self._ring.heads[lanes] - 1
+        oldest_episode = self._ring.gather("episode", self._ring.where(lanes, tails))
+        newest_episode = self._ring.gather("episode", self._ring.where(lanes, newest))
+        closings = (newest_episode - oldest_episode).astype(np.int64)  # right when it wraps too
+        return int((newest - tails - closings).sum()) - self._cut(lanes, tails, newest)
+
+    def _cut(
+        self,
+        lanes: NDArray[np.int64],
+        tails: NDArray[np.int64],
+        newest: NDArray[np.int64],
+    ) -> int:
+        """Steps at the tail that are still held, but whose stack is not."""
+        if self._reach == 0:
+            return 0
+        ahead = tails[:, None] + np.arange(self._reach)
+        candidate = ahead < newest[:, None]
+        rows = np.minimum(ahead, newest[:, None])
+        legal = self.legal(lanes[:, None], rows)
+        closing = self._ring.gather("closing", self._ring.where(lanes[:, None], rows))
+        return int((candidate & ~legal & ~closing).sum())

@@ -1,0 +1,1 @@
+"""What a unit is: the kinds of memory."""

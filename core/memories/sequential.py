@@ -1,0 +1,70 @@
+"""SequentialMemory: transitions, one a step, with stacked observations and n-step returns."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ..episodes.rows import plan_rows
+from ..episodes.starts import TransitionStarts
+from ..episodes.transitions import TransitionReader
+from ..errors import UsageError
+from ..memory import MemoryContext, MemoryOptions, RingMemory
+from ..sampling.uniform import Sampler, Uniform
+from ..storage.ring import StorePlan, plan_store
+from ..types import Batch, Unit
+
+
+class SequentialOptions(MemoryOptions):
+    """Transitions, drawn uniformly: what DQN learns from."""
+
+
+class SequentialMemory(RingMemory):
+    """The newest rows of each lane; a unit is a step with its successor.
+
+    `obs` and `next_obs` are stacks `[B, W, ...]`; `reward` sums up to `n_step` rewards.
+    """
+
+    gives: ClassVar[Unit] = Unit.TRANSITIONS
+    Options: ClassVar[type[MemoryOptions]] = SequentialOptions
+
+    @classmethod
+    def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
+        """See `Memory.plan`."""
+        shared = context.shared
+        columns = plan_rows(context.env, context.extras, options.frames, options.float_frames)
+        plan = plan_store(columns, shared.num_envs, options.memory_limit)
+        least = shared.window_length + shared.n_step
+        if plan.rows_per_lane < least:
+            raise UsageError(
+                f"memory_limit {options.memory_limit} gives each of {shared.num_envs} envs "
+                f"{plan.rows_per_lane} rows; window_length and n_step need {least}"
+            )
+        return plan
+
+    def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
+        super().__init__(options, context)
+        shared = context.shared
+        self._sampler: Sampler = Uniform()
+        self.starts = TransitionStarts(self._ring, shared.window_length)
+        self.reader = TransitionReader(
+            self._ring,
+            tuple(context.env.observations),
+            tuple(context.extras),
+            window=shared.window_length,
+            n_step=shared.n_step,
+            gamma=shared.gamma,
+        )
+
+    def __len__(self) -> int:
+        """See `Memory.__len__`."""
+        return len(self.starts)
+
+    def sample(
+        self,
+        batch_size: int,
+        *,
+        columns: Sequence[str] | None = None,
+        out: Batch | None = None,
+    ) -> Batch:
+        """See `Memory.sample`."""
+        draw = self._sampler.draw(self.starts, batch_size, self._rng)
+        return self.reader.read(draw, columns, out)

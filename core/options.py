@@ -1,0 +1,66 @@
+"""Options: frozen, typed, checked when built, and doing nothing.
+
+A component's options live with the component, as a subclass of `Options`; the factory joins those
+of the chosen components with the run's own. `SharedOptions` holds the keys that more than one of
+them reads, so that each key is declared once.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Options(BaseModel):
+    """Base of every options model: strict types, unknown keys refused, immutable."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", protected_namespaces=())
+
+
+def option(default: Any = ..., *, help: str, unit: str = "", **limits: Any) -> Any:
+    """A pydantic field with its one line of help, its unit and its limits (`ge`, `gt`, `le`, `lt`).
+
+    Without a default the key has to stand in the row.
+    """
+    return Field(default, description=help, json_schema_extra={"unit": unit}, **limits)
+
+
+class SharedOptions(Options):
+    """Keys that several components read."""
+
+    window_length: int = option(
+        1, ge=1, le=64, unit="frames", help="observations stacked into one network input"
+    )
+    n_step: int = option(1, ge=1, le=1000, unit="steps", help="rewards summed before bootstrapping")
+    gamma: float = option(0.99, ge=0, le=1, help="discount per step")
+    batch_size: int = option(32, ge=1, unit="units", help="what one update samples")
+    num_envs: int = option(1, ge=1, unit="envs", help="environments stepped together (lanes)")
+    steps: int = option(50_000, ge=1, unit="env steps", help="length of the run, over all lanes")
+    learn_start: int = option(
+        1_000, ge=0, unit="units", help="what the memory holds before the first update"
+    )
+    seed: int = option(1, ge=0, lt=2**32, help="root of every random generator of the run")
+    device: str = option("cpu", help="where the networks live: cpu, cuda, cuda:0")
+    threads: int = option(1, ge=1, unit="threads", help="maths threads of this process")
+
+
+class LoopOptions(SharedOptions):
+    """Keys of the training loop. Intervals count env steps over all lanes; 0 means never."""
+
+    train_interval: int = option(
+        1, ge=1, unit="env steps", help="learning comes after so many steps"
+    )
+    updates: int = option(1, ge=1, unit="updates", help="updates each time learning comes")
+    eval_freq: int = option(
+        1_000, ge=0, unit="env steps", help="between two evaluations; 0: never, best is last"
+    )
+    eval_episodes: int = option(
+        10, ge=1, unit="episodes", help="greedy episodes of an evaluation during the run"
+    )
+    eval_limit: int = option(
+        27_000, ge=1, unit="env steps", help="longest episode of an evaluation; cut and counted"
+    )
+    checkpoint_freq: int = option(
+        10_000, ge=0, unit="env steps", help="between two checkpoints; 0: only at the end"
+    )
+    keep_last: int = option(2, ge=1, unit="checkpoints", help="newest checkpoints kept beside best")
+    log_freq: int = option(500, ge=1, unit="env steps", help="between two rows of progress.csv")

@@ -1,0 +1,136 @@
+"""The folder a run leaves. Everything in it is whole at any moment: written aside, then renamed."""
+
+import csv
+import json
+import logging
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from .errors import UsageError
+from .names import did_you_mean
+
+PACKAGES: Final = ("torch", "numpy", "gymnasium", "pydantic", "safetensors", "numba", "visdom")
+FIRST_COLUMNS: Final = (
+    "step", "episodes", "wall_seconds", "steps_per_second", "return_mean", "length_mean",
+    "eval_return_mean", "loss", "q_mean", "epsilon", "updates", "memory_len", "memory_bytes",
+    "private_bytes",
+)  # fmt: skip
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes JSON under a temporary name and renames it: a reader sees the old file or the new."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(content, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages whose version can change a result."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+class RunFolder:
+    """Paths and files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.progress = path / "progress.csv"
+        self.live = path / "live"
+
+    @classmethod
+    def create(cls, runs: Path, row: str, seed: int) -> "RunFolder":
+        """A new folder, named after row, time and seed; runs started together get their own."""
+        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+        name = f"{row}-{stamp}-s{seed}"
+        runs.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 10_000):
+            path = runs / (name if number == 1 else f"{name}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            folder = cls(path)
+            folder.live.mkdir()
+            folder.checkpoints.mkdir()
+            return folder
+        raise UsageError(f"{runs} already holds 9,999 runs of this second")
+
+    @classmethod
+    def find(cls, runs: Path, name: str) -> "RunFolder":
+        """An existing run, by its path or by its name under `runs`."""
+        for path in (Path(name), runs / name):
+            if (path / "config.json").is_file():
+                return cls(path)
+        known = [path.parent.name for path in runs.glob("*/config.json")]
+        if not known:
+            raise UsageError(f"no run '{name}': {runs}/ holds none yet")
+        raise UsageError(f"no run '{name}'{did_you_mean(name, sorted(known)[-5:])}")
+
+    def write_config(self, row: str, options: Mapping[str, Any]) -> None:
+        """The resolved row, and the versions it runs with."""
+        write_json(self.path / "config.json", {"row": row, "options": dict(options)})
+        write_json(self.path / "versions.json", versions())
+
+    def config(self) -> dict[str, Any]:
+        """What `write_config` wrote. Raises UsageError where it cannot be read."""
+        try:
+            content: dict[str, Any] = json.loads((self.path / "config.json").read_text())
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{self.path.name} has no readable config.json: {error}") from None
+        return content
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """The outcome of the run."""
+        write_json(self.path / "result.json", result)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """The newest status, for whoever looks on."""
+        write_json(self.live / "status.json", status)
+
+    def logger(self) -> logging.Logger:
+        """A logger that writes `log.txt` and nothing else."""
+        logger = logging.Logger(self.path.name, logging.INFO)
+        handler = logging.FileHandler(self.path / "log.txt")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+        return logger
+
+
+class Progress:
+    """`progress.csv`: its columns are fixed when it is made, its rows are written whole."""
+
+    def __init__(self, path: Path, own: Iterable[str] = ()) -> None:
+        self.columns = (*FIRST_COLUMNS, *own)
+        self._file = path.open("w", newline="")
+        self._writer = csv.writer(self._file)
+        self._write(self.columns)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """A row; None is an empty cell. Raises KeyError for a column that was not announced."""
+        if unknown := set(row) - set(self.columns):
+            raise KeyError(f"progress.csv has no column {sorted(unknown)}")
+        self._write([_cell(row.get(name)) for name in self.columns])
+
+    def _write(self, cells: Iterable[Any]) -> None:
+        self._writer.writerow(cells)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.8g}" if isinstance(value, float) else value

@@ -1,0 +1,1 @@
+"""How collecting and learning are run together."""

@@ -1,0 +1,1 @@
+"""Which units a batch is made of."""

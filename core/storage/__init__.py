@@ -1,0 +1,1 @@
+"""Where bytes live. Knows nothing of reinforcement learning."""

@@ -1,0 +1,145 @@
+"""The ring: lanes of rows with 64-bit counters. The only code that knows where the seam is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptMemoryError
+from ..types import Array, Tree
+from .allocators import Allocator, Heap
+from .columns import Column, ColumnPlan, FrameColumn, PackedColumn, Where, packed_dtype
+
+
+@dataclass(frozen=True)
+class StorePlan:
+    """A ring before it exists: its columns, lanes, rows a lane, and what that costs."""
+
+    columns: tuple[ColumnPlan, ...]
+    lanes: int
+    rows_per_lane: int
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Bytes a row takes, everything counted."""
+        frames = sum(plan.bytes_per_row for plan in self.columns if plan.kind == "frames")
+        return packed_dtype(self.columns).itemsize + frames
+
+    @property
+    def rows(self) -> int:
+        """Rows of all lanes."""
+        return self.lanes * self.rows_per_lane
+
+    @property
+    def bytes_full(self) -> int:
+        """Bytes of the ring once it has wrapped."""
+        return self.bytes_per_row * self.rows
+
+
+class RingBuffer:
+    """Fixed rows a lane; the oldest row of a lane makes room for its newest.
+
+    `heads[lane]` rows were ever written; those from `tails[lane]` on are held. Row counters never
+    wrap: a row keeps its number for ever, and only its slot is used again.
+    """
+
+    def __init__(self, plan: StorePlan, allocator: Allocator | None = None) -> None:
+        allocator = allocator or Heap()
+        self.plan = plan
+        self.tier = allocator.tier
+        self.heads = np.zeros(plan.lanes, np.int64)
+        self.tails = np.zeros(plan.lanes, np.int64)
+        self._records = allocator.allocate((plan.rows,), packed_dtype(plan.columns))
+        self._columns: dict[str, Column] = {}
+        self._frames: dict[str, Array] = {}
+        for column in plan.columns:
+            if column.kind == "packed":
+                self._columns[column.name] = PackedColumn(column, self._records)
+            else:
+                shape = (plan.rows, *column.spec.shape)
+                frames = self._frames[column.name] = allocator.allocate(shape, column.stored)
+                self._columns[column.name] = FrameColumn(column, frames)
+
+    def where(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> Where:
+        """Finds rows; `lanes` and `rows` broadcast. The rows have to be held."""
+        slots = lanes * self.plan.rows_per_lane + rows % self.plan.rows_per_lane
+        return Where(lanes, rows, slots)
+
+    def make_room(self, lanes: NDArray[np.int64]) -> Where:
+        """Where the next row of each lane goes, its oldest evicted if the lane is full.
+
+        The row is not held until `publish`.
+        """
+        rows = self.heads[lanes]
+        self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
+        return self.where(lanes, rows)
+
+    def publish(self, lanes: NDArray[np.int64]) -> None:
+        """Makes the row of the last `make_room` part of each lane."""
+        self.heads[lanes] += 1
+
+    def write(self, where: Where, values: Mapping[str, Array]) -> None:
+        """Copies items into rows. Raises ValueError where a shape is not `[n, *item]`."""
+        for name, value in values.items():
+            column = self._columns[name]
+            expected = (len(where.slots), *column.plan.spec.shape)
+            if np.shape(value) != expected:
+                raise ValueError(f"'{name}' has shape {np.shape(value)}, not {expected}")
+            column.write(where, value)
+
+    def gather(self, name: str, where: Where, out: Array | None = None) -> Array:
+        """The items of rows, `[*where, *item]`, copied once: into `out`, or fresh."""
+        return self._columns[name].gather(where, out)
+
+    @property
+    def held(self) -> int:
+        """Rows held, over all lanes."""
+        return int((self.heads - self.tails).sum())
+
+    @property
+    def full(self) -> bool:
+        """Whether every lane has wrapped, so that each new row evicts one."""
+        return bool((self.heads >= self.plan.rows_per_lane).all())
+
+    def usage(self) -> dict[str, int]:
+        """Bytes in use by tier: the slots that were ever written."""
+        written = int(np.minimum(self.heads, self.plan.rows_per_lane).sum())
+        return {self.tier: written * self.plan.bytes_per_row}
+
+    def state(self) -> Tree:
+        """Counters and every slot, as they are; the arrays are not copied."""
+        return {
+            "heads": self.heads,
+            "tails": self.tails,
+            "records": self._records.view(np.uint8).reshape(self.plan.rows, -1),
+            "frames": dict(self._frames),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state of a ring of the same plan. Raises ValueError for another plan's."""
+        mine = self.state()
+        pairs = [(mine[key], state[key]) for key in ("heads", "tails", "records")]
+        pairs += [(frames, state["frames"][name]) for name, frames in self._frames.items()]
+        for target, source in pairs:
+            if target.shape != source.shape or target.dtype != source.dtype:
+                raise ValueError(f"a store of shape {source.shape}, not {target.shape}")
+        for target, source in pairs:
+            target[...] = source
+
+    def check(self) -> None:
+        """Raises CorruptMemoryError unless every lane holds no more than its rows."""
+        held = self.heads - self.tails
+        wrong = np.flatnonzero((held < 0) | (held > self.plan.rows_per_lane) | (self.tails < 0))
+        if len(wrong):
+            lane = int(wrong[0])
+            raise CorruptMemoryError(
+                f"lane {lane} holds rows {self.tails[lane]} to {self.heads[lane]} "
+                f"of {self.plan.rows_per_lane}"
+            )
+
+
+def plan_store(columns: Sequence[ColumnPlan], lanes: int, rows: int) -> StorePlan:
+    """Splits `rows` evenly over the lanes; what does not divide is left out."""
+    return StorePlan(tuple(columns), lanes, rows // lanes)
