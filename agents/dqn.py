@@ -1,0 +1,175 @@
+"""DQN (Mnih et al. 2015), double (van Hasselt et al. 2016), n-step, with the network's dueling."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from core.agent import AgentContext, Metrics
+from core.episodes.stacking import FrameStack
+from core.memory import Memory
+from core.schedules import Every, Linear
+from core.types import NEXT, Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
+
+from .acting import epsilon_greedy
+from .maths.values import q_target, td_error, weighted_loss
+from .options.dqn import DQNOptions
+from .tensors import (
+    load_module,
+    load_optimizer,
+    module_arrays,
+    optimizer_arrays,
+    require_finite,
+    to_tensors,
+)
+
+
+class Exploration:
+    """Random until learning may start, then a share that falls linearly with the clock."""
+
+    def __init__(self, options: DQNOptions, learn_start: int) -> None:
+        self._learn_start = learn_start
+        self._share = Linear(options.eps_start, options.eps_end, options.eps_decay)
+
+    def __call__(self, step: int) -> float:
+        """Share of random actions at a step."""
+        return 1.0 if step < self._learn_start else self._share(step)
+
+
+class DQNActor:
+    """Epsilon-greedy in some lanes, over its own stacks of their frames."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        env: EnvSpec,
+        stacks: FrameStack,
+        exploration: Exploration,
+        rng: np.random.Generator,
+    ) -> None:
+        self._network = network
+        self._actions = cast(DiscreteActions, env.actions)
+        self._stacks = stacks
+        self._exploration = exploration
+        self._rng = rng
+        self._device = next(network.parameters()).device
+
+    @torch.inference_mode()
+    def act(
+        self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool
+    ) -> tuple[Array, Columns]:
+        """See `Actor.act`."""
+        stacks = to_tensors(self._stacks.push(obs, first), self._device)
+        greedy = self._network(stacks).argmax(dim=1).cpu().numpy()
+        if not explore:
+            return greedy, {}
+        return epsilon_greedy(greedy, self._actions, self._exploration(step), self._rng), {}
+
+    def take(self, weights: Tree) -> None:
+        """See `Actor.take`."""
+        load_module(self._network, weights)
+
+
+class DQNAgent:
+    """Learns action values from transitions."""
+
+    metrics: tuple[str, ...] = ("td_error_mean", "grad_norm")
+
+    def __init__(self, options: DQNOptions, context: AgentContext, model: nn.Module) -> None:
+        self._options = options
+        self._env = context.env
+        self._clock = context.clock
+        self._shared = context.shared
+        self._device = torch.device(context.shared.device)
+        self._online = model.to(self._device)
+        self._target = deepcopy(self._online).requires_grad_(False)
+        self._optimizer = torch.optim.Adam(
+            self._online.parameters(), lr=options.lr, eps=options.adam_eps, fused=True
+        )
+        hard = options.target_model_update
+        self._copy_target = Every(int(hard)) if hard >= 1 else None
+        self.exploration = Exploration(options, context.shared.learn_start)
+        self.updates = 0
+
+    def extras(self) -> Mapping[str, ArraySpec]:
+        """See `Agent.extras`."""
+        return {}
+
+    def actor(
+        self, lanes: int, rng: np.random.Generator, *, weights: Tree | None = None
+    ) -> DQNActor:
+        """See `Agent.actor`."""
+        network = self._online if weights is None else deepcopy(self._online)
+        stacks = FrameStack(self._env.observations, lanes, self._shared.window_length)
+        actor = DQNActor(network, self._env, stacks, self.exploration, rng)
+        if weights is not None:
+            actor.take(weights)
+        return actor
+
+    def learn(self, memory: Memory) -> Metrics:
+        """See `Agent.learn`."""
+        if self._copy_target is not None and self._copy_target.due(self._clock.step):
+            self._move_target(1.0)
+        q_tm1, error, loss = self._loss(memory.sample(self._shared.batch_size))
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        limit = self._options.clip_grad or float("inf")
+        norm = nn.utils.clip_grad_norm_(self._online.parameters(), limit)
+        metrics = {
+            "loss": loss.item(),
+            "q_mean": q_tm1.detach().mean().item(),
+            "td_error_mean": error.detach().abs().mean().item(),
+            "grad_norm": norm.item(),
+        }
+        require_finite(metrics, self._online, self._clock.step)
+        self._optimizer.step()
+        if self._copy_target is None:
+            self._move_target(self._options.target_model_update)
+        self.updates += 1
+        return metrics
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Values `[B, A]`, temporal differences `[B]` and the loss."""
+        data = to_tensors(batch, self._device)
+        obs_tm1 = {name: data[name] for name in self._env.observations}
+        obs_t = {name: data[NEXT + name] for name in self._env.observations}
+        with torch.no_grad():
+            q_t = self._target(obs_t)
+            select_t = self._online(obs_t) if self._options.double else q_t
+            target = q_target(data["reward"], data["discount"], q_t, select_t)
+        q_tm1: Tensor = self._online(obs_tm1)
+        error = td_error(q_tm1, data["action"], target)
+        return q_tm1, error, weighted_loss(error, data["weight"], self._options.loss)
+
+    @torch.no_grad()
+    def _move_target(self, share: float) -> None:
+        """Target <- target + share * (online - target)."""
+        targets: list[Tensor] = list(self._target.parameters())
+        sources: list[Tensor] = list(self._online.parameters())
+        torch._foreach_lerp_(targets, sources, share)
+
+    def weights(self) -> dict[str, Array]:
+        """See `Agent.weights`."""
+        return module_arrays(self._online)
+
+    def state(self) -> Tree:
+        """See `Agent.state`."""
+        return {
+            "weights": self.weights(),
+            "target": module_arrays(self._target),
+            "optimizer": optimizer_arrays(self._optimizer),
+            "updates": self.updates,
+        }
+
+    def load(self, state: Tree) -> None:
+        """See `Agent.load`."""
+        load_module(self._online, state["weights"])
+        load_module(self._target, state["target"])
+        load_optimizer(self._optimizer, state["optimizer"])
+        self.updates = state["updates"]
+        if self._copy_target is not None:
+            self._copy_target.crossings(self._clock.step)

@@ -1,0 +1,1 @@
+"""The mathematics of the agents: tensors in, tensors out."""

@@ -1,0 +1,1 @@
+"""Options of the agents; importing them loads no torch."""

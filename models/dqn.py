@@ -1,0 +1,161 @@
+"""Networks of action values: `[B, W, ...]` observations in, `[B, A]` values out."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from core.errors import UsageError
+from core.types import ArraySpec, DiscreteActions, EnvSpec, image_layout
+
+from .options import DQNCNNOptions, DQNMLPOptions, Dueling
+
+
+def action_count(env: EnvSpec) -> int:
+    """How many actions there are to value."""
+    return cast(DiscreteActions, env.actions).n
+
+
+def scaled(frames: Tensor) -> Tensor:
+    """Pixels as float32: bytes divided by 255 (the only place where that is done), else as is."""
+    return frames.float().div_(255.0) if frames.dtype == torch.uint8 else frames.float()
+
+
+def mlp(sizes: list[int]) -> nn.Sequential:
+    """Linear layers with a ReLU after each; `sizes` begins with the input's width."""
+    layers: list[nn.Module] = []
+    for width, following in pairwise(sizes):
+        layers += [nn.Linear(width, following), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+class Head(nn.Module):
+    """Features `[B, F]` to action values `[B, A]`.
+
+    Dueling (Wang et al. 2016, equations 7 to 9): Q = V + A less the advantages' mean (`avg`) or
+    greatest (`max`), or plainly V + A (`naive`), which leaves V and A undetermined.
+    """
+
+    def __init__(self, features: int, actions: int, dueling: Dueling) -> None:
+        super().__init__()
+        self._dueling = dueling
+        self.advantage = nn.Linear(features, actions)
+        self.value = None if dueling == "off" else nn.Linear(features, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Action values."""
+        advantage: Tensor = self.advantage(features)
+        if self.value is None:
+            return advantage
+        if self._dueling == "avg":
+            advantage = advantage - advantage.mean(dim=1, keepdim=True)
+        elif self._dueling == "max":
+            advantage = advantage - advantage.max(dim=1, keepdim=True).values
+        values: Tensor = self.value(features) + advantage
+        return values
+
+
+class DQNMLP(nn.Module):
+    """All columns of the stack, flattened, through fully connected layers."""
+
+    def __init__(self, options: DQNMLPOptions, env: EnvSpec, window: int) -> None:
+        super().__init__()
+        self._names = tuple(env.observations)
+        width = window * sum(spec.size for spec in env.observations.values())
+        self.body = mlp([width, *options.hidden_sizes])
+        self.head = Head([width, *options.hidden_sizes][-1], action_count(env), options.dueling)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Action values `[B, A]` of stacks `[B, W, ...]`."""
+        parts = [scaled(obs[name]).flatten(1) for name in self._names]
+        flat = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        values: Tensor = self.head(self.body(flat))
+        return values
+
+
+NATURE_SIDE = 36
+"""Least side of a picture that the three convolutions of Mnih et al. (2015) can take."""
+MINATAR_SIDE = 3
+
+
+def convolutions(channels: int, trunk: str) -> nn.Sequential:
+    """The trunk of Mnih et al. (2015), or the single layer of Young and Tian (2019)."""
+    if trunk == "minatar":
+        return nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 8, 4), nn.ReLU(),
+        nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+        nn.Conv2d(64, 64, 3), nn.ReLU(),
+        nn.Flatten(),
+    )  # fmt: skip
+
+
+def choose_trunk(trunk: str, sides: tuple[int, int]) -> str:
+    """The trunk for a picture; raises UsageError where it is too small for the one asked for."""
+    if trunk == "auto":
+        trunk = "nature" if min(sides) >= NATURE_SIDE else "minatar"
+    least = NATURE_SIDE if trunk == "nature" else MINATAR_SIDE
+    if min(sides) < least:
+        raise UsageError(
+            f"a picture of {sides[0]}x{sides[1]} is too small for trunk '{trunk}', which takes "
+            f"{least}x{least} and up; set --trunk auto or --model_type dqn-mlp"
+        )
+    return trunk
+
+
+class Picture(nn.Module):
+    """Stacks of one picture column `[B, W, (C) H W (C)]` as one input `[B, W*C, H, W]`."""
+
+    def __init__(self, spec: ArraySpec, window: int) -> None:
+        super().__init__()
+        self.layout = image_layout(spec.shape)
+        channels = {"HW": 1, "HWC": spec.shape[-1], "CHW": spec.shape[0]}[self.layout]
+        rows, columns = spec.shape[1:] if self.layout == "CHW" else spec.shape[:2]
+        self.sides = (rows, columns)
+        self.channels = channels * window
+
+    def forward(self, stack: Tensor) -> Tensor:
+        """Channels first, the stack's frames side by side, oldest first."""
+        if self.layout == "HWC":
+            stack = stack.movedim(-1, 2)
+        return stack.reshape(stack.shape[0], self.channels, *self.sides)
+
+
+class DQNCNN(nn.Module):
+    """One picture through convolutions, joined by what else is observed."""
+
+    def __init__(self, options: DQNCNNOptions, env: EnvSpec, window: int) -> None:
+        super().__init__()
+        name, spec = only_picture(env.observations)
+        self._picture_name = name
+        self._other_names = tuple(other for other in env.observations if other != name)
+        self.picture = Picture(spec, window)
+        trunk = choose_trunk(options.trunk, self.picture.sides)
+        self.trunk = convolutions(self.picture.channels, trunk)
+        with torch.no_grad():
+            features = self.trunk(torch.zeros(1, self.picture.channels, *self.picture.sides))
+        others = sum(env.observations[other].size for other in self._other_names)
+        sizes = [features.shape[1] + window * others, *options.hidden_sizes]
+        self.body = mlp(sizes)
+        self.head = Head(sizes[-1], action_count(env), options.dueling)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Action values `[B, A]` of stacks `[B, W, ...]`."""
+        features = self.trunk(self.picture(scaled(obs[self._picture_name])))
+        others = [scaled(obs[name]).flatten(1) for name in self._other_names]
+        joined = torch.cat([features, *others], dim=1) if others else features
+        values: Tensor = self.head(self.body(joined))
+        return values
+
+
+def only_picture(observations: Mapping[str, ArraySpec]) -> tuple[str, ArraySpec]:
+    """The one picture among the columns; raises UsageError where there is none, or more."""
+    pictures = [(name, spec) for name, spec in observations.items() if spec.is_frame]
+    if len(pictures) != 1:
+        shapes = {name: spec.shape for name, spec in observations.items()}
+        raise UsageError(
+            f"dqn-cnn takes one picture, and the env observes {shapes}; set --model_type dqn-mlp"
+        )
+    return pictures[0]

@@ -1,0 +1,44 @@
+"""Options of the networks; importing them loads no torch."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from core.options import Options, option
+
+Sizes = tuple[Annotated[int, Field(ge=1)], ...]
+Dueling = Literal["off", "avg", "max", "naive"]
+
+
+class ModelOptions(Options):
+    """Base of the networks' options."""
+
+    sees: ClassVar[frozenset[str]] = frozenset({"vectors", "frames"})
+    """Kinds of observation columns it can take."""
+
+
+class NoModelOptions(ModelOptions):
+    """No network, for agents without one."""
+
+
+class QNetworkOptions(ModelOptions):
+    """What every network of action values has."""
+
+    dueling: Dueling = option(
+        "off", help="state value and advantages apart, joined by their mean, their max, or a sum"
+    )
+
+
+class DQNMLPOptions(QNetworkOptions):
+    """Fully connected layers over all columns, flattened."""
+
+    hidden_sizes: Sizes = option((256, 256), unit="units", help="widths of the hidden layers")
+
+
+class DQNCNNOptions(QNetworkOptions):
+    """Convolutions over one picture, then a hidden layer with the other columns."""
+
+    trunk: Literal["auto", "nature", "minatar"] = option(
+        "auto", help="convolutions: nature's three, minatar's one, or by the picture's size"
+    )
+    hidden_sizes: Sizes = option((512,), unit="units", help="widths of the layers behind them")
