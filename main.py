@@ -1,0 +1,85 @@
+"""Engram: `python main.py ROW [--key value ...]` trains a row of `utils/options.py`."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from core.errors import EngramError, UsageError
+
+Flags = Mapping[str, str]
+
+
+def train(words: Sequence[str], flags: Flags) -> int:
+    """Trains a row; without one, the default."""
+    from utils.commands import train_row
+    from utils.options import DEFAULT
+
+    row, *more = words or [DEFAULT]
+    if more:
+        raise UsageError(f"one row at a time: '{row}', and then '{more[0]}'")
+    return train_row(row, flags)
+
+
+def test(words: Sequence[str], flags: Flags) -> int:
+    """Plays a run's best weights on fresh episodes."""
+    from utils.commands import test_run
+
+    return test_run(words, flags)
+
+
+def board(words: Sequence[str], flags: Flags) -> int:
+    """Posts a run's curves again; `--stop` ends the server that a run started."""
+    from utils.commands import board
+
+    return board(words, flags)
+
+
+def show_list(words: Sequence[str], flags: Flags) -> int:
+    """Shows rows and components."""
+    from utils.cli import listing
+
+    if words or flags:
+        raise UsageError("usage: python main.py list")
+    print(listing())
+    return 0
+
+
+VERBS: Final[Mapping[str, Callable[[Sequence[str], Flags], int]]] = {
+    "train": train,
+    "test": test,
+    "board": board,
+    "list": show_list,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command line; gives the exit code."""
+    from core.names import did_you_mean
+    from utils.cli import help_page, split_arguments
+    from utils.options import CONFIGS
+
+    if "--help" in arguments or "-h" in arguments:
+        print(help_page(arguments, VERBS))
+        return 0
+    words, flags = split_arguments(arguments)
+    if words and words[0] in VERBS:
+        return VERBS[words[0]](words[1:], flags)
+    if words and words[0] not in CONFIGS:
+        raise UsageError(f"no row or verb '{words[0]}'{did_you_mean(words[0], [*CONFIGS, *VERBS])}")
+    return train(words, flags)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """As `main`, with what went wrong as one line."""
+    try:
+        return main(arguments)
+    except EngramError as error:
+        print(f"engram: {error}", file=sys.stderr)
+        return error.exit_code
+    except SyntaxError as error:
+        print(f"engram: {error.filename}, line {error.lineno}: {error.msg}", file=sys.stderr)
+        return UsageError.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""Putting a row together: what cannot work is refused, then the parts are built."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from core.agent import Agent, AgentContext
+from core.envs.base import Env
+from core.errors import UsageError
+from core.memory import MemoryContext
+from core.schedules import Clock
+from core.seeding import SeedTree
+from core.train import Parts
+from core.types import EnvSpec, Unit
+
+from .factory import AGENTS, MEMORIES, Component, component, options_class, resolve_name
+from .options import RunOptions
+from .settings import Settings
+
+
+def check(settings: Settings) -> None:
+    """Refuses, before anything is built, what cannot work together."""
+    run, agent = settings.run, settings.agent
+    gives = resolve_name(component("memory_type", run.memory_type).target).gives
+    if gives not in agent.reads:
+        fitting = _names(MEMORIES, lambda entry: resolve_name(entry.target).gives in agent.reads)
+        raise UsageError(
+            f"agent '{run.agent_type}' reads {_units(agent.reads)}, and memory "
+            f"'{run.memory_type}' gives {gives.value}; fitting memories: {fitting}"
+        )
+    if agent.models and ":" not in run.model_type and run.model_type not in agent.models:
+        raise UsageError(
+            f"agent '{run.agent_type}' cannot use model '{run.model_type}'"
+            f"; it takes {', '.join(sorted(agent.models))}"
+        )
+    _check_reach(run, settings.memory.memory_limit)
+
+
+def _check_reach(run: RunOptions, memory_limit: int) -> None:
+    """Refuses batches and starts of learning that the memory or the run cannot reach."""
+    for key in ("batch_size", "learn_start"):
+        wanted = getattr(run, key)
+        most = memory_limit - run.num_envs  # each lane's newest row has no step yet
+        if wanted > most:
+            raise UsageError(
+                f"{key} {wanted} is never reached: memory_limit {memory_limit} with num_envs "
+                f"{run.num_envs} holds at most {most} units"
+            )
+        if wanted >= run.steps:
+            raise UsageError(f"{key} {wanted} is never reached within steps {run.steps}")
+
+
+def check_actions(settings: Settings, spec: EnvSpec) -> None:
+    """Refuses an agent that cannot act in this environment, naming those that can."""
+    if spec.actions.kind in settings.agent.actions:
+        return
+    kind = spec.actions.kind
+    fitting = _names(AGENTS, lambda entry: kind in options_class(entry).actions)
+    takes = " or ".join(sorted(settings.agent.actions))
+    raise UsageError(
+        f"agent '{settings.run.agent_type}' takes {takes} actions, and game "
+        f"'{settings.env.game}' has {spec.actions} ({kind}); fitting agents: {fitting}"
+    )
+
+
+def make_env(settings: Settings, lanes: int) -> Env:
+    """The row's environment with that many lanes."""
+    make = resolve_name(component("env_type", settings.run.env_type).target)
+    env: Env = make(settings.env, lanes)
+    return env
+
+
+def build(settings: Settings) -> Parts:
+    """Builds a checked row: environment, network, agent, memory. Raises UsageError."""
+    check(settings)
+    run, seeds, clock = settings.run, SeedTree(settings.run.seed), Clock()
+    env = make_env(settings, run.num_envs)
+    check_actions(settings, env.spec)
+    prepare_torch(run, seeds)
+    network = resolve_name(component("model_type", run.model_type).target)
+    model = network(settings.model, env.spec, run.window_length)
+    learner = resolve_name(component("agent_type", run.agent_type).target)
+    agent: Agent = learner(settings.agent, AgentContext(env.spec, run, seeds, clock), model)
+    keeper = resolve_name(component("memory_type", run.memory_type).target)
+    sampling = seeds.generator("sampler")
+    memory = keeper(settings.memory, MemoryContext(env.spec, run, sampling, agent.extras()))
+    return Parts(env, partial(make_env, settings), agent, memory, seeds, clock)
+
+
+def prepare_torch(run: RunOptions, seeds: SeedTree) -> None:
+    """Sets threads and the seed that networks are initialised from; checks the device."""
+    import torch
+
+    torch.set_num_threads(run.threads)
+    torch.manual_seed(seeds.integers("init", 1)[0])
+    try:
+        torch.empty(0, device=run.device)
+    except (RuntimeError, AssertionError):
+        raise UsageError(f"device '{run.device}' is not there; set --device cpu") from None
+
+
+def _names(table: Mapping[str, Component], fits: Callable[[Component], bool]) -> str:
+    return ", ".join(name for name, entry in table.items() if fits(entry)) or "none"
+
+
+def _units(units: frozenset[Unit]) -> str:
+    return " or ".join(sorted(unit.value for unit in units))

@@ -1,0 +1,90 @@
+"""The command line: words and flags apart, and the pages of `--help` and `list`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from core.errors import UsageError
+
+from .describe import Takes, shown
+from .factory import TABLES, options_class
+from .options import CONFIGS, DEFAULT
+from .settings import PARTS, chosen_classes, find_row
+
+SWITCHES: Final = frozenset({"stop"})
+"""Flags that take no value."""
+
+USAGE: Final = """\
+python main.py [ROW] [--key value ...]   train a row of CONFIGS in utils/options.py
+python main.py ROW --help                the keys of a row, with defaults and ranges
+
+{verbs}
+
+rows: {rows} (default: {default})"""
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Words, and flags by key; `--key value` and `--key=value` are the same.
+
+    Raises UsageError for a flag without a value that is no switch, or given twice.
+    """
+    words: list[str] = []
+    flags: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith("--"):
+            words.append(argument)
+            continue
+        key, equals, value = argument[2:].partition("=")
+        if not equals:
+            value = "true" if key in SWITCHES else next(rest, "--")
+            if value.startswith("--"):
+                raise UsageError(f"--{key} needs a value")
+        if key in flags:
+            raise UsageError(f"--{key} is given twice")
+        flags[key] = value
+    return words, flags
+
+
+def help_page(arguments: Sequence[str], verbs: Mapping[str, Callable[..., int]]) -> str:
+    """The page that `--help` asks for: a row's keys if a row is named, else the overview."""
+    words, flags = split_arguments([word for word in arguments if word not in ("--help", "-h")])
+    rows = [word for word in words if word not in verbs]
+    if rows:
+        return row_help(rows[0], flags)
+    about = [f"python main.py {name:<26}{(verb.__doc__ or '')}" for name, verb in verbs.items()]
+    return USAGE.format(verbs="\n".join(about), rows=", ".join(CONFIGS), default=DEFAULT)
+
+
+def row_help(row: str, flags: Mapping[str, str]) -> str:
+    """Every key of a row, by the component that reads it: value, what it takes, what it does."""
+    values = {**find_row(row), **flags}
+    lines = [f"python main.py {row} [--key value ...]"]
+    for part, model in chosen_classes(values, f"in row '{row}'").items():
+        lines += ["", f"{part} {values.get(f'{part}_type', '')}".rstrip()]
+        lines += [_key_line(key, field, values) for key, field in model.model_fields.items()]
+    return "\n".join(lines)
+
+
+def _key_line(key: str, field: FieldInfo, values: Mapping[str, Any]) -> str:
+    default = "required" if field.default is PydanticUndefined else shown(field.default)
+    here = f", here {shown(values[key])}" if key in values else ""
+    return f"  --{key}  {field.description}\n      {Takes.of(field)} (default {default}{here})"
+
+
+def listing() -> str:
+    """Rows, and the components that a row can name."""
+    lines = ["rows"]
+    lines += [f"  {name:<24}{_summary(row)}" for name, row in CONFIGS.items()]
+    for part in PARTS:
+        lines += ["", f"{part}_type"]
+        for name, entry in TABLES[f"{part}_type"].items():
+            about = (options_class(entry).__doc__ or "").strip().partition("\n")[0]
+            lines.append(f"  {name:<24}{about}")
+    return "\n".join(lines)
+
+
+def _summary(row: Mapping[str, Any]) -> str:
+    return f"{row.get('agent_type')} on {row.get('game')} from {row.get('memory_type')} memory"

@@ -1,0 +1,104 @@
+"""The verbs, each as one function: flags in, parts built, a loop run, an exit code out."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from core.checkpoint import Checkpoints
+from core.errors import UsageError
+from core.options import Options, option
+from core.run_folder import RunFolder
+
+from .board import BoardOptions
+from .settings import Settings, find_row, from_flags, resolve
+
+Flags = Mapping[str, str]
+
+
+class TestOptions(Options):
+    """Flags of `test`."""
+
+    weights: Literal["best", "last"] = option("best", help="which checkpoint to play")
+    episodes: int = option(100, ge=1, unit="episodes", help="greedy episodes to play")
+    runs: str = option("runs", help="folder that holds the runs")
+
+
+class BoardFlags(BoardOptions):
+    """Flags of `board`."""
+
+    runs: str = option("runs", help="folder that holds the runs")
+    stop: bool = option(False, help="end the visdom server that a run started")
+
+
+def train_row(row: str, flags: Flags) -> int:
+    """Trains a row of CONFIGS; gives the run's exit code."""
+    settings = resolve(row, find_row(row), flags)
+
+    from core.runtime.serial import run
+
+    from .assemble import build
+    from .curves import draw
+    from .terminal import Terminal
+
+    parts = build(settings)
+    folder = RunFolder.create(Path(settings.run.runs), row, settings.run.seed)
+    folder.write_config(row, settings.flat())
+    terminal = Terminal(sys.stdout, folder.path, settings.board)
+    terminal.say(f"{row}: writing {folder.path}")
+    try:
+        return run(row, parts, settings.run, folder, terminal)
+    finally:
+        draw(folder.progress, folder.path / "curves.png")
+        terminal.close()
+
+
+def test_run(words: Sequence[str], flags: Flags) -> int:
+    """Plays a run's best weights, or with `--weights last` its newest, on fresh episodes."""
+    options = from_flags(TestOptions, flags)
+    folder = _find(words, options.runs, "test RUN [--weights best|last] [--episodes N]")
+    settings = _saved(folder)
+
+    from core.report import play
+
+    from .assemble import build
+
+    parts = build(settings)
+    tell = partial(print, file=sys.stderr)
+    checkpoint = Checkpoints(folder.checkpoints).load(options.weights, tell)
+    limit = settings.run.eval_limit
+    score = play(parts, checkpoint["weights"], options.episodes, limit, lambda: False)
+    parts.env.close()
+    if score is not None:
+        print(
+            f"{folder.path.name}: {options.weights} weights, step {checkpoint['step']}: return "
+            f"{score.mean:.2f} +- {score.std:.2f} over {len(score.returns)} episodes"
+        )
+    return 0
+
+
+def board(words: Sequence[str], flags: Flags) -> int:
+    """Posts a run again, or ends the server that a run started."""
+    from .board import post, stop_server
+
+    options = from_flags(BoardFlags, flags)
+    if options.stop:
+        return stop_server(options)
+    return post(_find(words, options.runs, "board RUN, or board --stop").path, options)
+
+
+def _find(words: Sequence[str], runs: str, usage: str) -> RunFolder:
+    if len(words) != 1:
+        raise UsageError(f"usage: python main.py {usage}")
+    return RunFolder.find(Path(runs), words[0])
+
+
+def _saved(folder: RunFolder) -> Settings:
+    """The row of a run, with every key as it was then."""
+    config = folder.config()
+    options = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in config["options"].items()
+    }
+    return resolve(config["row"], options, {})

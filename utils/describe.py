@@ -1,0 +1,95 @@
+"""What an option takes, in words; and flags read as what they take."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+import annotated_types as bounds
+from pydantic.fields import FieldInfo
+
+KINDS = {int: "a whole number", float: "a number", str: "a name", bool: "true or false"}
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True)
+class Takes:
+    """Kind, range and unit of an option."""
+
+    kind: str
+    range: str
+    unit: str
+
+    @classmethod
+    def of(cls, field: FieldInfo) -> "Takes":
+        """Read off a field."""
+        extra = field.json_schema_extra
+        unit = str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+        return cls(_kind(field.annotation), _range(field.metadata), unit)
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.kind, self.range, self._in_unit()) if part)
+
+    def _in_unit(self) -> str:
+        return f"in {self.unit}" if self.unit else ""
+
+
+def _kind(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(str(choice) for choice in get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return "whole numbers of 1 and up, separated by commas"
+    return KINDS.get(annotation, str(annotation))
+
+
+def _range(metadata: list[Any]) -> str:
+    low = high = ""
+    for bound in metadata:
+        if isinstance(bound, bounds.Ge):
+            low = f"{bound.ge:,} and up"
+        elif isinstance(bound, bounds.Gt):
+            low = f"above {bound.gt:,}"
+        elif isinstance(bound, bounds.Le):
+            high = f"up to {bound.le:,}"
+        elif isinstance(bound, bounds.Lt):
+            high = f"below {bound.lt:,}"
+    return ", ".join(part for part in (low, high) if part)
+
+
+def shown(value: Any) -> str:
+    """A value as a flag would say it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return ",".join(str(item) for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def parse(text: str, field: FieldInfo) -> Any:
+    """A flag's text as the option's type; raises ValueError where it is none."""
+    kind = field.annotation
+    if get_origin(kind) is tuple:
+        return tuple(whole(item) for item in text.split(",") if item.strip())
+    if kind is bool:
+        return truth(text)
+    if kind is int:
+        return whole(text)
+    return float(text.replace("_", "")) if kind is float else text
+
+
+def whole(text: str) -> int:
+    """A whole number, written plainly, with underscores, or as 1e6."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if number != int(number):
+            raise
+        return int(number)
+
+
+def truth(text: str) -> bool:
+    """True or false, in the usual words."""
+    if text.lower() in TRUE:
+        return True
+    if text.lower() in FALSE:
+        return False
+    raise ValueError(text)
