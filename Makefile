@@ -1,0 +1,58 @@
+# Every target makes and reuses .venv. `make setup TORCH=...` takes another build of torch: a
+# requirement ("torch==2.13.0"), or the path of a wheel.
+PYTHON ?= python3
+TORCH ?= $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.txt)
+ROW ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TOOLS := $(shell sed -n 's/^\(setuptools[^ ]*\).*/"\1"/p' requirements.txt)
+
+.PHONY: setup run test soak lint types docs bench core-size clean
+
+setup: .venv/ready .venv/ready-dev
+
+# visdom builds from source with the set-up tools of the venv, so those come first; torch comes
+# apart, so that another build of it can take the pin's place
+.venv/ready: requirements.txt requirements-board.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) $(TOOLS) wheel
+	$(PIP) "$(TORCH)"
+	grep -v '^torch' requirements.txt > .venv/requirements-rest.txt
+	$(PIP) -r .venv/requirements-rest.txt
+	$(PIP) --no-build-isolation -r requirements-board.txt \
+	  || echo "no board: visdom could not be installed; training and curves.png go on without it"
+	-$(BIN)/python -m utils.board_server --prepare
+	touch $@
+
+.venv/ready-dev: .venv/ready requirements-dev.txt
+	$(PIP) -r requirements-dev.txt
+	touch $@
+
+run: .venv/ready
+	$(BIN)/python main.py $(ROW)
+
+test: .venv/ready-dev
+	$(BIN)/python -m pytest
+
+soak: .venv/ready-dev
+	ENGRAM_HYPOTHESIS=soak $(BIN)/python -m pytest -m "soak or learn" --timeout 3600
+
+lint: .venv/ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: .venv/ready-dev
+	$(BIN)/mypy
+
+docs: .venv/ready-dev
+	$(BIN)/python -m utils.reference > docs/options.md
+
+bench: .venv/ready-dev
+	$(BIN)/python -m benchmarks.basics
+
+core-size:
+	@find core -name '*.py' -print0 | xargs -0 cat | wc -l | xargs echo "lines in core:"
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
