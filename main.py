@@ -7,6 +7,7 @@ from typing import Final
 from core.errors import EngramError, UsageError
 
 Flags = Mapping[str, str]
+INTERRUPTED: Final = 130
 
 
 def train(words: Sequence[str], flags: Flags) -> int:
@@ -62,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
         print(help_page(arguments, VERBS))
         return 0
     words, flags = split_arguments(arguments)
+    if named_like_verbs := sorted(set(CONFIGS) & set(VERBS)):
+        raise UsageError(f"row '{named_like_verbs[0]}' in CONFIGS is named like a verb; rename it")
     if words and words[0] in VERBS:
         return VERBS[words[0]](words[1:], flags)
     if words and words[0] not in CONFIGS:
@@ -76,6 +79,9 @@ def run(arguments: Sequence[str]) -> int:
     except EngramError as error:
         print(f"engram: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:  # a run takes the signal itself; this was before it, or another verb
+        print("engram: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except SyntaxError as error:
         print(f"engram: {error.filename}, line {error.lineno}: {error.msg}", file=sys.stderr)
         return UsageError.exit_code

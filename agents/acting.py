@@ -3,7 +3,18 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from core.agent import Restart
 from core.types import ActionSpace, Array, DiscreteActions
+
+
+class FreeActor:
+    """An actor of an agent that takes episodes as they come: what its kind has in common."""
+
+    playing: NDArray[np.bool_] | None = None
+
+    def restarts(self, first: NDArray[np.bool_]) -> Restart | None:
+        """See `Actor.restarts`: none."""
+        return None
 
 
 def random_actions(actions: ActionSpace, lanes: int, rng: np.random.Generator) -> Array:

@@ -15,14 +15,17 @@ from core.memory import Memory
 from core.schedules import Every, Linear
 from core.types import NEXT, Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
 
-from .acting import epsilon_greedy
+from .acting import FreeActor, epsilon_greedy
 from .maths.values import q_target, td_error, weighted_loss
 from .options.dqn import DQNOptions
 from .tensors import (
+    gradient,
     load_module,
     load_optimizer,
     module_arrays,
+    move_towards,
     optimizer_arrays,
+    parameter_count,
     require_finite,
     to_tensors,
 )
@@ -40,7 +43,7 @@ class Exploration:
         return 1.0 if step < self._learn_start else self._share(step)
 
 
-class DQNActor:
+class DQNActor(FreeActor):
     """Epsilon-greedy in some lanes, over its own stacks of their frames."""
 
     def __init__(
@@ -95,6 +98,11 @@ class DQNAgent:
         self.exploration = Exploration(options, context.shared.learn_start)
         self.updates = 0
 
+    @property
+    def parameters(self) -> int:
+        """See `Agent.parameters`."""
+        return parameter_count(self._online)
+
     def extras(self) -> Mapping[str, ArraySpec]:
         """See `Agent.extras`."""
         return {}
@@ -113,22 +121,19 @@ class DQNAgent:
     def learn(self, memory: Memory) -> Metrics:
         """See `Agent.learn`."""
         if self._copy_target is not None and self._copy_target.due(self._clock.step):
-            self._move_target(1.0)
-        q_tm1, error, loss = self._loss(memory.sample(self._shared.batch_size))
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        limit = self._options.clip_grad or float("inf")
-        norm = nn.utils.clip_grad_norm_(self._online.parameters(), limit)
+            move_towards(self._target, self._online, 1.0)
+        batch = memory.sample(self._shared.batch_size)
+        q_tm1, error, loss = self._loss(batch)
         metrics = {
             "loss": loss.item(),
             "q_mean": q_tm1.detach().mean().item(),
             "td_error_mean": error.detach().abs().mean().item(),
-            "grad_norm": norm.item(),
+            "grad_norm": gradient(loss, self._online, self._options.clip_grad),
         }
-        require_finite(metrics, self._online, self._clock.step)
+        require_finite(metrics, self._online, batch, self._clock.step)
         self._optimizer.step()
         if self._copy_target is None:
-            self._move_target(self._options.target_model_update)
+            move_towards(self._target, self._online, self._options.target_model_update)
         self.updates += 1
         return metrics
 
@@ -144,13 +149,6 @@ class DQNAgent:
         q_tm1: Tensor = self._online(obs_tm1)
         error = td_error(q_tm1, data["action"], target)
         return q_tm1, error, weighted_loss(error, data["weight"], self._options.loss)
-
-    @torch.no_grad()
-    def _move_target(self, share: float) -> None:
-        """Target <- target + share * (online - target)."""
-        targets: list[Tensor] = list(self._target.parameters())
-        sources: list[Tensor] = list(self._online.parameters())
-        torch._foreach_lerp_(targets, sources, share)
 
     def weights(self) -> dict[str, Array]:
         """See `Agent.weights`."""

@@ -9,11 +9,11 @@ from core.agent import AgentContext, Metrics
 from core.memory import Memory
 from core.types import ActionSpace, Array, ArraySpec, Columns, Tree
 
-from .acting import random_actions
+from .acting import FreeActor, random_actions
 from .options.empty import EmptyOptions
 
 
-class RandomActor:
+class RandomActor(FreeActor):
     """Uniform actions, whatever it sees."""
 
     def __init__(self, actions: ActionSpace, lanes: int, rng: np.random.Generator) -> None:
@@ -39,6 +39,7 @@ class EmptyAgent:
     def __init__(self, options: EmptyOptions, context: AgentContext, model: None) -> None:
         self._actions = context.env.actions
         self.updates = 0
+        self.parameters = 0
 
     def extras(self) -> Mapping[str, ArraySpec]:
         """See `Agent.extras`."""

@@ -26,6 +26,11 @@ def load_module(module: nn.Module, arrays: Mapping[str, Array]) -> None:
     module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
+def parameter_count(module: nn.Module) -> int:
+    """How many numbers a module learns."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Array]]:
     """Copies of an optimizer's per-parameter state, by the parameter's number."""
     saved = optimizer.state_dict()["state"]
@@ -47,12 +52,39 @@ def load_optimizer(
     optimizer.load_state_dict(saved)
 
 
-def require_finite(numbers: Mapping[str, float], module: nn.Module, step: int) -> None:
-    """Raises RunFailedError, naming what is not finite: a weight first, else the number."""
+def gradient(loss: Tensor, module: nn.Module, limit: float) -> float:
+    """Sets the module's gradients to those of the loss, and gives their norm before clipping.
+
+    They are scaled down to norm `limit` where they exceed it; 0 lets any norm be.
+    """
+    module.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = nn.utils.clip_grad_norm_(module.parameters(), limit or float("inf"))
+    return float(norm)
+
+
+@torch.no_grad()
+def move_towards(follower: nn.Module, leader: nn.Module, share: float) -> None:
+    """follower <- follower + share * (leader - follower), in place."""
+    followers: list[Tensor] = list(follower.parameters())
+    leaders: list[Tensor] = list(leader.parameters())
+    torch._foreach_lerp_(followers, leaders, share)
+
+
+def require_finite(
+    numbers: Mapping[str, float], module: nn.Module, batch: Columns, step: int
+) -> None:
+    """Raises RunFailedError where a number is not finite, naming what brought that about.
+
+    That is a weight, else a column of the batch, else the number itself.
+    """
     wrong = [name for name, value in numbers.items() if not np.isfinite(value)]
     if not wrong:
         return
     for name, tensor in module.state_dict().items():
         if not torch.isfinite(tensor).all():
             raise RunFailedError(f"weight '{name}' is not finite at step {step}")
+    for name, array in batch.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise RunFailedError(f"'{name}' of the batch is not finite at step {step}")
     raise RunFailedError(f"'{wrong[0]}' is not finite at step {step}")

@@ -1,6 +1,6 @@
 """What the loops need of an agent; every agent is used through this alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -32,10 +32,26 @@ class AgentContext:
     shared: SharedOptions
     seeds: SeedTree
     clock: Clock
+    say: Callable[[str], None] = lambda line: None
+    """Tells the person a line, now or as soon as there is somebody to tell."""
+
+
+Restart = tuple[NDArray[np.int64], Sequence[int]]
+"""Lanes to begin anew, and the seeds of their episodes."""
 
 
 class Actor(Protocol):
     """Chooses actions in some lanes; owns their frame stacks and its own generator."""
+
+    @property
+    def playing(self) -> NDArray[np.bool_] | None:
+        """Lanes whose steps count, `[L]`; None for all. The others wait for something to play."""
+
+    def restarts(self, first: NDArray[np.bool_]) -> Restart | None:
+        """Lanes that the actor wants to begin anew before it acts, asked before every step.
+
+        `first` is what `act` will get. Most agents never ask.
+        """
 
     def act(
         self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool
@@ -59,6 +75,10 @@ class Agent(Protocol):
     updates: int
     """Optimizer steps so far."""
 
+    @property
+    def parameters(self) -> int:
+        """D, the numbers in its policy."""
+
     def extras(self) -> Mapping[str, ArraySpec]:
         """Columns that the actor adds to each step; known before the memory is built."""
 
@@ -71,8 +91,8 @@ class Agent(Protocol):
     def exploration(self, step: int) -> float | None:
         """Share of random actions at a step, or None where that means nothing."""
 
-    def weights(self) -> dict[str, Array]:
-        """What acting needs: copies, by name."""
+    def weights(self) -> Tree:
+        """What acting needs, copied."""
 
     def state(self) -> Tree:
         """Everything that learning changes, for a checkpoint."""

@@ -3,21 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .episodes.rows import RowWriter, check_rows
+from .episodes.rows import Evict, RowWriter, check_rows, plan_rows
+from .errors import UsageError
 from .options import Options, SharedOptions, option
 from .seeding import generator_state, restore_generator
 from .storage.columns import FloatRule, FrameRule
-from .storage.ring import RingBuffer, StorePlan
+from .storage.ring import RingBuffer, StorePlan, plan_store
 from .types import Array, ArraySpec, Batch, Columns, EnvSpec, Tree, Unit
 
 
 class MemoryOptions(Options):
-    """Keys that every kind of memory reads."""
+    """The key that every kind of memory reads."""
 
     memory_limit: int = option(
         100_000,
@@ -25,6 +26,11 @@ class MemoryOptions(Options):
         unit="rows",
         help="rows the memory holds, split evenly over the lanes",
     )
+
+
+class RowMemoryOptions(MemoryOptions):
+    """Keys of the memories that keep rows of episodes."""
+
     frames: FrameRule = option("auto", help="keep pictures apart from the packed rows")
     float_frames: FloatRule = option(
         "exact",
@@ -40,6 +46,16 @@ class MemoryContext:
     shared: SharedOptions
     rng: np.random.Generator
     extras: Mapping[str, ArraySpec] = field(default_factory=dict)
+    parameters: int = 0
+    """D, the numbers in the agent's policy."""
+
+
+class Plan(Protocol):
+    """What a memory will take."""
+
+    @property
+    def bytes_full(self) -> int:
+        """Bytes once it is full."""
 
 
 class Writer(Protocol):
@@ -75,8 +91,13 @@ class Memory(ABC):
 
     @classmethod
     @abstractmethod
-    def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
+    def plan(cls, options: MemoryOptions, context: MemoryContext) -> Plan:
         """What the memory will take when full; raises UsageError for what cannot work."""
+
+    @classmethod
+    def most_units(cls, options: MemoryOptions, shared: SharedOptions) -> int:
+        """The greatest `len` that such a memory can have."""
+        return options.memory_limit
 
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         self._rng = context.rng
@@ -148,6 +169,33 @@ class Memory(ABC):
 class RingMemory(Memory):
     """A memory over one ring of episode rows; its kinds differ in what a unit is."""
 
+    evict: ClassVar[Evict | None] = None
+    """What goes beside the one row that makes room for a new one."""
+
+    @classmethod
+    def most_units(cls, options: MemoryOptions, shared: SharedOptions) -> int:
+        """See `Memory.most_units`: each lane's newest row has no step yet."""
+        return options.memory_limit - shared.num_envs
+
+    @staticmethod
+    @abstractmethod
+    def least_rows(shared: SharedOptions) -> tuple[int, str]:
+        """Rows that a lane needs, and the keys that say so."""
+
+    @classmethod
+    def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
+        """See `Memory.plan`."""
+        own = cast(RowMemoryOptions, options)
+        columns = plan_rows(context.env, context.extras, own.frames, own.float_frames)
+        plan = plan_store(columns, context.shared.num_envs, options.memory_limit)
+        least, keys = cls.least_rows(context.shared)
+        if plan.rows_per_lane < least:
+            raise UsageError(
+                f"memory_limit {options.memory_limit} gives each of {context.shared.num_envs} envs "
+                f"{plan.rows_per_lane} rows; {keys} need {least}"
+            )
+        return plan
+
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         super().__init__(options, context)
         self._env = context.env
@@ -156,7 +204,7 @@ class RingMemory(Memory):
     def writer(self, lanes: Sequence[int] | None = None) -> RowWriter:
         """See `Memory.writer`."""
         chosen = np.arange(self._ring.plan.lanes) if lanes is None else np.asarray(lanes, np.int64)
-        return RowWriter(self._ring, self._env, chosen)
+        return RowWriter(self._ring, self._env, chosen, type(self).evict)
 
     @property
     def rows(self) -> int:

@@ -11,9 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Options(BaseModel):
-    """Base of every options model: strict types, unknown keys refused, immutable."""
+    """Base of every options model: strict types, finite numbers, no unknown key, immutable."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=()
+    )
 
 
 def option(default: Any = ..., *, help: str, unit: str = "", **limits: Any) -> Any:
@@ -31,6 +33,9 @@ class SharedOptions(Options):
         1, ge=1, le=64, unit="frames", help="observations stacked into one network input"
     )
     n_step: int = option(1, ge=1, le=1000, unit="steps", help="rewards summed before bootstrapping")
+    trajectory_length: int = option(
+        20, ge=1, le=100_000, unit="steps", help="steps of a trajectory, at most (T)"
+    )
     gamma: float = option(0.99, ge=0, le=1, help="discount per step")
     batch_size: int = option(32, ge=1, unit="units", help="what one update samples")
     num_envs: int = option(1, ge=1, unit="envs", help="environments stepped together (lanes)")

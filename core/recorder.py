@@ -58,6 +58,7 @@ class Recorder:
         self._best: float | None = None
         self._fallen = False
         self._eval_mean: float | None = None
+        self.logged_step = 0
         self._checkpoint_step = 0
         self._next_status = 0.0
 
@@ -94,7 +95,7 @@ class Recorder:
 
     def log(self, episodes: Episodes) -> None:
         """Writes a row of progress.csv."""
-        step = self._clock.step
+        step = self.logged_step = self._clock.step
         row = {
             "step": step,
             "episodes": episodes.finished,

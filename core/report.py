@@ -25,8 +25,10 @@ class Report:
         """Plays greedy episodes that chose nothing: with the best weights, and with the last."""
         last = play(parts, parts.agent.weights(), EPISODES, limit, stop)
         best_step = recorder.best_step
-        if best_step is None or last is None:
+        if best_step is None:
             return cls(last, last, parts.clock.step)
+        if last is None:
+            return cls(best_step=best_step)
         weights = recorder.checkpoints.load("best", recorder.say)["weights"]
         return cls(play(parts, weights, EPISODES, limit, stop), last, best_step)
 

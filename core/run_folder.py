@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+import math
 import os
 import platform
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .errors import UsageError
-from .names import did_you_mean
+from .names import did_you_mean, nearest
 
 PACKAGES: Final = ("torch", "numpy", "gymnasium", "pydantic", "safetensors", "numba", "visdom")
 FIRST_COLUMNS: Final = (
@@ -23,10 +24,21 @@ FIRST_COLUMNS: Final = (
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes JSON under a temporary name and renames it: a reader sees the old file or the new."""
+    """Writes JSON under a temporary name and renames it: a reader sees the old file or the new.
+
+    A number that is not finite becomes null: JSON has none, and strict readers refuse the file.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content, indent=1) + "\n")
+    temporary.write_text(json.dumps(_finite(content), indent=1, allow_nan=False) + "\n")
     temporary.replace(path)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def versions() -> dict[str, str]:
@@ -40,6 +52,18 @@ def versions() -> dict[str, str]:
     return found
 
 
+def _new_folder(runs: Path, name: str) -> Path:
+    path, number = runs / name, 1
+    while True:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+            path = runs / f"{name}-{number}"
+        else:
+            return path
+
+
 class RunFolder:
     """Paths and files of one run."""
 
@@ -51,21 +75,20 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, row: str, seed: int) -> "RunFolder":
-        """A new folder, named after row, time and seed; runs started together get their own."""
+        """A new folder, named after row, time and seed; runs started together get their own.
+
+        Raises UsageError where no folder can be made.
+        """
         stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
         name = f"{row}-{stamp}-s{seed}"
-        runs.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 10_000):
-            path = runs / (name if number == 1 else f"{name}-{number}")
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
-            folder = cls(path)
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            folder = cls(_new_folder(runs, name))
             folder.live.mkdir()
             folder.checkpoints.mkdir()
-            return folder
-        raise UsageError(f"{runs} already holds 9,999 runs of this second")
+        except OSError as error:
+            raise UsageError(f"runs '{runs}' cannot hold a run: {error.strerror}") from None
+        return folder
 
     @classmethod
     def find(cls, runs: Path, name: str) -> "RunFolder":
@@ -73,10 +96,11 @@ class RunFolder:
         for path in (Path(name), runs / name):
             if (path / "config.json").is_file():
                 return cls(path)
-        known = [path.parent.name for path in runs.glob("*/config.json")]
+        known = sorted(path.parent.name for path in runs.glob("*/config.json"))
         if not known:
             raise UsageError(f"no run '{name}': {runs}/ holds none yet")
-        raise UsageError(f"no run '{name}'{did_you_mean(name, sorted(known)[-5:])}")
+        close = nearest(name, known)
+        raise UsageError(f"no run '{name}'{did_you_mean(name, [close] if close else known[-5:])}")
 
     def write_config(self, row: str, options: Mapping[str, Any]) -> None:
         """The resolved row, and the versions it runs with."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .agent import Agent
 from .envs.base import Env
@@ -13,6 +13,7 @@ from .recorder import Recorder
 from .rollout import Rollout
 from .schedules import Clock, Every
 from .seeding import SeedTree
+from .voice import Voice
 
 MAX_EVAL_LANES = 10
 
@@ -27,6 +28,7 @@ class Parts:
     memory: Memory
     seeds: SeedTree
     clock: Clock
+    voice: Voice = field(default_factory=Voice)
 
 
 class Judge:
@@ -87,7 +89,7 @@ def train(
         if save_due.due(clock.step):
             recorder.save()
         recorder.status("running", rollout.episodes)
-    if clock.step % options.log_freq:
+    if recorder.logged_step != clock.step:
         recorder.log(rollout.episodes)
     judge.close()
 

@@ -119,3 +119,11 @@ def image_layout(shape: tuple[int, ...]) -> Literal["HW", "HWC", "CHW"]:
     if len(shape) != 3:
         raise ValueError(f"a picture has 2 or 3 axes, not shape {shape}")
     return "CHW" if shape[0] < min(shape[1:]) else "HWC"
+
+
+def filled(out: Batch, batch: Batch) -> Batch:
+    """The batch in the arrays of `out`; what was gathered into one already is not copied again."""
+    for name, array in out.items():
+        if name in batch and batch[name] is not array:
+            array[...] = batch[name]
+    return {name: out.get(name, array) for name, array in batch.items()}

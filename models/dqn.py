@@ -151,9 +151,12 @@ class DQNCNN(nn.Module):
 
 
 def only_picture(observations: Mapping[str, ArraySpec]) -> tuple[str, ArraySpec]:
-    """The one picture among the columns; raises UsageError where there is none, or more."""
+    """The one picture among the columns; raises UsageError where there is none, or more.
+
+    A picture has two or three axes; what has more is none.
+    """
     pictures = [(name, spec) for name, spec in observations.items() if spec.is_frame]
-    if len(pictures) != 1:
+    if len(pictures) != 1 or len(pictures[0][1].shape) > 3:
         shapes = {name: spec.shape for name, spec in observations.items()}
         raise UsageError(
             f"dqn-cnn takes one picture, and the env observes {shapes}; set --model_type dqn-mlp"

@@ -42,3 +42,15 @@ class DQNCNNOptions(QNetworkOptions):
         "auto", help="convolutions: nature's three, minatar's one, or by the picture's size"
     )
     hidden_sizes: Sizes = option((512,), unit="units", help="widths of the layers behind them")
+
+
+class ACERMLPOptions(ModelOptions):
+    """Two towers of tanh layers over all columns: a policy, and action values."""
+
+    hidden_sizes: Sizes = option((64, 64), unit="units", help="widths of each tower's layers")
+
+
+class ESMLPOptions(ModelOptions):
+    """A policy of numpy over all columns, for many candidates at once."""
+
+    hidden_sizes: Sizes = option((), unit="units", help="widths of its tanh layers; none: linear")

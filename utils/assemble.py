@@ -6,11 +6,12 @@ from functools import partial
 from core.agent import Agent, AgentContext
 from core.envs.base import Env
 from core.errors import UsageError
-from core.memory import MemoryContext
+from core.memory import Memory, MemoryContext
 from core.schedules import Clock
 from core.seeding import SeedTree
 from core.train import Parts
 from core.types import EnvSpec, Unit
+from core.voice import Voice
 
 from .factory import AGENTS, MEMORIES, Component, component, options_class, resolve_name
 from .options import RunOptions
@@ -20,7 +21,8 @@ from .settings import Settings
 def check(settings: Settings) -> None:
     """Refuses, before anything is built, what cannot work together."""
     run, agent = settings.run, settings.agent
-    gives = resolve_name(component("memory_type", run.memory_type).target).gives
+    keeper = resolve_name(component("memory_type", run.memory_type).target)
+    gives = keeper.gives
     if gives not in agent.reads:
         fitting = _names(MEMORIES, lambda entry: resolve_name(entry.target).gives in agent.reads)
         raise UsageError(
@@ -32,20 +34,19 @@ def check(settings: Settings) -> None:
             f"agent '{run.agent_type}' cannot use model '{run.model_type}'"
             f"; it takes {', '.join(sorted(agent.models))}"
         )
-    _check_reach(run, settings.memory.memory_limit)
+    _check_reach(run, keeper.most_units(settings.memory, run))
 
 
-def _check_reach(run: RunOptions, memory_limit: int) -> None:
+def _check_reach(run: RunOptions, most: int) -> None:
     """Refuses batches and starts of learning that the memory or the run cannot reach."""
     for key in ("batch_size", "learn_start"):
         wanted = getattr(run, key)
-        most = memory_limit - run.num_envs  # each lane's newest row has no step yet
         if wanted > most:
             raise UsageError(
-                f"{key} {wanted} is never reached: memory_limit {memory_limit} with num_envs "
-                f"{run.num_envs} holds at most {most} units"
+                f"{key} {wanted} is never reached: with this memory_limit and num_envs "
+                f"{run.num_envs} the memory holds at most {most} units"
             )
-        if wanted >= run.steps:
+        if wanted > run.steps:
             raise UsageError(f"{key} {wanted} is never reached within steps {run.steps}")
 
 
@@ -78,12 +79,28 @@ def build(settings: Settings) -> Parts:
     prepare_torch(run, seeds)
     network = resolve_name(component("model_type", run.model_type).target)
     model = network(settings.model, env.spec, run.window_length)
+    voice = Voice()
+    own = AgentContext(env.spec, run, seeds, clock, voice)
     learner = resolve_name(component("agent_type", run.agent_type).target)
-    agent: Agent = learner(settings.agent, AgentContext(env.spec, run, seeds, clock), model)
-    keeper = resolve_name(component("memory_type", run.memory_type).target)
-    sampling = seeds.generator("sampler")
-    memory = keeper(settings.memory, MemoryContext(env.spec, run, sampling, agent.extras()))
-    return Parts(env, partial(make_env, settings), agent, memory, seeds, clock)
+    agent: Agent = learner(settings.agent, own, model)
+    rng = seeds.generator("sampler")
+    kept = MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
+    memory = make_memory(settings, kept)
+    return Parts(env, partial(make_env, settings), agent, memory, seeds, clock, voice)
+
+
+def make_memory(settings: Settings, context: MemoryContext) -> Memory:
+    """The row's memory. Raises UsageError where this machine cannot hold it."""
+    keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
+    try:
+        memory: Memory = keeper(settings.memory, context)
+    except MemoryError:
+        size = keeper.plan(settings.memory, context).bytes_full
+        raise UsageError(
+            f"memory_limit {settings.memory.memory_limit} takes {size / 1e9:,.1f} GB when full, "
+            "more than this machine gives; set a smaller --memory_limit"
+        ) from None
+    return memory
 
 
 def prepare_torch(run: RunOptions, seeds: SeedTree) -> None:
@@ -93,7 +110,7 @@ def prepare_torch(run: RunOptions, seeds: SeedTree) -> None:
     torch.set_num_threads(run.threads)
     torch.manual_seed(seeds.integers("init", 1)[0])
     try:
-        torch.empty(0, device=run.device)
+        torch.zeros(1, device=run.device).item()  # `meta` makes tensors, and no numbers
     except (RuntimeError, AssertionError):
         raise UsageError(f"device '{run.device}' is not there; set --device cpu") from None
 

@@ -5,12 +5,12 @@ board and nothing else, so a server that is absent, hangs or dies cannot touch i
 run again, finished or not. Visdom is imported in here alone, inside functions; torch never is.
 """
 
-import argparse
 import contextlib
 import json
 import logging
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
 from core.options import Options, option
-from utils.board_page import INSTALL, BoardError, installed, page_ready, prepare
+from utils.board_page import INSTALL, BoardError, installed
 from utils.board_windows import config_window, curve_window
 from utils.series import CURVES, Curves
 
@@ -84,12 +84,14 @@ class BoardHandle:
     def close(self, timeout: float = 5.0) -> None:
         """Wait until the board has posted the last points, `timeout` seconds at most, and end it.
 
-        Call it after the last row and the final status are written; `news` may have last lines.
+        Call it after the last row is written; `news` may have last lines then.
         """
         self._closed = True
         self._next_look = 0.0
-        if self._process is None:
+        if self._process is None or self._process.stdin is None:
             return
+        with contextlib.suppress(OSError, ValueError), self._process.stdin as stdin:
+            stdin.write(b"end")
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
         if self._process.poll() is None:
@@ -125,13 +127,13 @@ def _spawn(folder: Path, options: BoardOptions) -> "subprocess.Popen[bytes]":
     live = folder / "live"
     live.mkdir(exist_ok=True)
     (live / "board.json").unlink(missing_ok=True)
-    flags = [f"--{key}={value}" for key, value in options.model_dump().items()]
+    given = options.model_dump_json(include=set(BoardOptions.model_fields))
     with (live / "board.log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "utils.board", str(folder), f"--parent={os.getpid()}", *flags],
+            [sys.executable, "-m", "utils.board", str(folder), str(os.getpid()), given],
             cwd=Path(__file__).resolve().parents[1],
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -244,25 +246,16 @@ class Board:
         from utils import board_server as server
 
         answer: str = server.probe(self._url)
-        if answer == "absent" and self._may_start and server.is_loopback(self._url):
-            answer = self._start_server()
+        may_start = self._may_start and server.is_loopback(self._url)
         self._may_start = False  # a server that was stopped later was stopped by someone
+        if answer == "absent" and may_start:
+            try:
+                answer = server.bring_up(self._options.visdom_port, self._note)
+            except (BoardError, OSError) as error:
+                self._trouble(str(error))
         if why := server.complaint(answer, self._url):
             self._trouble(why)
         return answer
-
-    def _start_server(self) -> str:
-        from utils.board_server import ensure
-
-        if not page_ready():
-            self._note("getting the files of visdom's page, once; this may take a minute")
-        if why := prepare():
-            self._note(why)
-        try:
-            return ensure(self._options.visdom_port)
-        except (BoardError, OSError) as error:
-            self._trouble(str(error))
-            return "failed"
 
     def _start_over(self) -> None:
         """Fill a server that has nothing of this run, or something old."""
@@ -352,7 +345,7 @@ def _client(options: BoardOptions, env: str) -> Any:
 
 
 def follow(folder: Path, options: BoardOptions, parent: int) -> None:
-    """Post a run until it has ended or its process `parent`, which is ours, is gone."""
+    """Post a run until it has ended, or `parent`, which started us, says so or is gone."""
     board = Board(folder, options, lambda _: _publish(board))
     while True:
         final = _ended(folder, parent)
@@ -367,7 +360,7 @@ def follow(folder: Path, options: BoardOptions, parent: int) -> None:
 
 
 def _ended(folder: Path, parent: int) -> bool:
-    if os.getppid() != parent:
+    if os.getppid() != parent or select.select([sys.stdin], [], [], 0)[0]:
         return True
     status = _json(folder / "live" / "status.json")
     # The status of another process is what an earlier part of a resumed run has left.
@@ -391,19 +384,12 @@ def _end_without(parent: int) -> None:
 
 
 def main() -> None:
-    """The board's process, as `start` runs it: leader of a session of its own."""
-    parser = argparse.ArgumentParser(prog="python -m utils.board", description=main.__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--visdom", default="auto")
-    parser.add_argument("--visdom_server", default=BoardOptions().visdom_server)
-    parser.add_argument("--visdom_port", type=int, default=BoardOptions().visdom_port)
-    given = vars(parser.parse_args())
-    folder, parent = given.pop("folder"), given.pop("parent")
+    """The board's process, as `start` runs it: a folder, the pid of training, the options."""
+    folder, parent, options = sys.argv[1:]
     os.nice(5)  # training comes first
     if os.getpgrp() == os.getpid():
-        threading.Thread(target=_end_without, args=(parent,), daemon=True).start()
-    follow(folder, BoardOptions(**given), parent)
+        threading.Thread(target=_end_without, args=(int(parent),), daemon=True).start()
+    follow(Path(folder), BoardOptions.model_validate_json(options), int(parent))
 
 
 if __name__ == "__main__":

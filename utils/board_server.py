@@ -19,13 +19,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import psutil
 
-from utils.board_page import WITHOUT_TORCH, BoardError, locked, prepare
+from utils.board_page import WITHOUT_TORCH, BoardError, locked, page_ready, prepare
 
 ANSWER_SECONDS: Final = 3.0
 START_SECONDS: Final = 20.0
@@ -120,6 +121,15 @@ def free_port(after: int) -> int:
 
 
 # Starting and stopping ours.
+
+
+def bring_up(port: int, note: Callable[[str], None]) -> Answer:
+    """`ensure` with the files of its page, which are fetched once; `note` is told what is odd."""
+    if not page_ready():
+        note("getting the files of visdom's page, once; this may take a minute")
+    if why := prepare():
+        note(why)
+    return ensure(port)
 
 
 def ensure(port: int) -> Answer:

@@ -8,7 +8,7 @@ from utils.series import Curve, Point
 
 COLOURS: Final = ("#1f5fa8", "#e07b1a", "#2d8f4e")
 WIDTH: Final = 400  # pixels: three to four windows a row on a common screen
-HEIGHT: Final = 290
+HEIGHT: Final = 280
 FEW: Final = 60
 """Up to so many points, each is marked: a curve of one point is invisible as a line."""
 
@@ -38,7 +38,7 @@ def curve_window(curve: Curve, traces: Mapping[str, list[Point]]) -> dict[str, A
             "marginleft": 46,
             "marginright": 14,
             "margintop": 34,
-            "marginbottom": 40,
+            "marginbottom": 44,
             "traceopts": {"plotly": _styles(names, traces)},
             "layoutopts": {"plotly": _layout(curve)},
         },
@@ -61,7 +61,7 @@ def _layout(curve: Curve) -> dict[str, Any]:
     return {
         "title": {"text": curve.title, "font": {"size": 14}},
         "showlegend": len(curve.traces) > 1,
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "legend": {"x": 0.02, "y": 0.98, "bgcolor": "rgba(255,255,255,0.7)"},
         "xaxis": {**AXIS, "title": {"text": "env steps", "font": {"size": 11}}},
         "yaxis": dict(AXIS),
     }
@@ -81,7 +81,11 @@ def config_window(
         _table(versions),
     )
     opts = {"title": "run", "width": WIDTH, "height": HEIGHT}
-    return {"text": "".join(parts), "win": "run", "opts": opts}
+    return {
+        "text": f"<div style='padding:0 8px'>{''.join(parts)}</div>",
+        "win": "run",
+        "opts": opts,
+    }
 
 
 def _table(values: Mapping[str, Any]) -> str:

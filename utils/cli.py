@@ -76,13 +76,15 @@ def _key_line(key: str, field: FieldInfo, values: Mapping[str, Any]) -> str:
 
 def listing() -> str:
     """Rows, and the components that a row can name."""
+    tables = [TABLES[f"{part}_type"] for part in PARTS]
+    width = max(len(name) for table in (CONFIGS, *tables) for name in table) + 2
     lines = ["rows"]
-    lines += [f"  {name:<24}{_summary(row)}" for name, row in CONFIGS.items()]
-    for part in PARTS:
+    lines += [f"  {name:<{width}}{_summary(row)}" for name, row in CONFIGS.items()]
+    for part, table in zip(PARTS, tables, strict=True):
         lines += ["", f"{part}_type"]
-        for name, entry in TABLES[f"{part}_type"].items():
+        for name, entry in table.items():
             about = (options_class(entry).__doc__ or "").strip().partition("\n")[0]
-            lines.append(f"  {name:<24}{about}")
+            lines.append(f"  {name:<{width}}{about}")
     return "\n".join(lines)
 
 

@@ -37,21 +37,24 @@ def train_row(row: str, flags: Flags) -> int:
     settings = resolve(row, find_row(row), flags)
 
     from core.runtime.serial import run
+    from core.runtime.stopping import Stopper
 
     from .assemble import build
     from .curves import draw
     from .terminal import Terminal
 
     parts = build(settings)
-    folder = RunFolder.create(Path(settings.run.runs), row, settings.run.seed)
-    folder.write_config(row, settings.flat())
-    terminal = Terminal(sys.stdout, folder.path, settings.board)
-    terminal.say(f"{row}: writing {folder.path}")
-    try:
-        return run(row, parts, settings.run, folder, terminal)
-    finally:
-        draw(folder.progress, folder.path / "curves.png")
-        terminal.close()
+    with Stopper() as stop:  # curves and board included: no later signal cuts them off
+        folder = RunFolder.create(Path(settings.run.runs), row, settings.run.seed)
+        folder.write_config(row, settings.flat())
+        terminal = Terminal(sys.stdout, folder.path, settings.board)
+        terminal.say(f"{row}: writing {folder.path}")
+        try:
+            run(row, parts, settings.run, folder, terminal, stop)
+        finally:
+            draw(folder.progress, folder.path / "curves.png")
+            terminal.close()
+    return stop.exit_code
 
 
 def test_run(words: Sequence[str], flags: Flags) -> int:

@@ -81,7 +81,7 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError:
         number = float(text)
-        if number != int(number):
+        if not number.is_integer():
             raise
         return int(number)
 

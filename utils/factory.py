@@ -21,19 +21,31 @@ class Component(NamedTuple):
 
 
 AGENTS: Final[Mapping[str, Component]] = {
+    "acer": Component("agents.acer:ACERAgent", "agents.options.acer:ACEROptions"),
+    "cem": Component("agents.cem:CEMAgent", "agents.options.es:CEMOptions"),
     "dqn": Component("agents.dqn:DQNAgent", "agents.options.dqn:DQNOptions"),
     "empty": Component("agents.empty:EmptyAgent", "agents.options.empty:EmptyOptions"),
+    "es": Component("agents.es:ESAgent", "agents.options.es:ESOptions"),
 }
 ENVS: Final[Mapping[str, Component]] = {
     "gym": Component("core.envs.gym:make", "core.envs.options:GymOptions"),
     "toy": Component("core.envs.toy:make", "core.envs.options:ToyOptions"),
 }
 MODELS: Final[Mapping[str, Component]] = {
+    "acer-mlp": Component("models.acer:ACERMLP", "models.options:ACERMLPOptions"),
     "dqn-mlp": Component("models.dqn:DQNMLP", "models.options:DQNMLPOptions"),
     "dqn-cnn": Component("models.dqn:DQNCNN", "models.options:DQNCNNOptions"),
+    "es-mlp": Component("models.es:ESMLP", "models.options:ESMLPOptions"),
     "none": Component("models.none:no_model", "models.options:NoModelOptions"),
 }
 MEMORIES: Final[Mapping[str, Component]] = {
+    "episode-parameter": Component(
+        "core.memories.episode_parameter:EpisodeParameterMemory",
+        "core.memories.episode_parameter:EpisodeParameterOptions",
+    ),
+    "episodic": Component(
+        "core.memories.episodic:EpisodicMemory", "core.memories.episodic:EpisodicOptions"
+    ),
     "sequential": Component(
         "core.memories.sequential:SequentialMemory", "core.memories.sequential:SequentialOptions"
     ),
@@ -53,6 +65,8 @@ def resolve_name(path: str) -> Any:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         raise UsageError(f"'{path}' cannot be imported: no module '{error.name}'") from None
+    except (ImportError, ValueError, TypeError) as error:  # no module's name, or a broken module
+        raise UsageError(f"'{path}' cannot be imported: {error}") from None
     except AttributeError:
         raise UsageError(f"'{path}' cannot be imported: '{module}' has no '{name}'") from None
 

@@ -10,6 +10,41 @@ from core.options import LoopOptions, option
 
 DEFAULT: Final = "dqn_cartpole"
 
+ACER_CARTPOLE: Final[dict[str, Any]] = {
+    "agent_type": "acer",
+    "env_type": "gym",
+    "game": "CartPole-v1",
+    "model_type": "acer-mlp",
+    "memory_type": "episodic",
+    "memory_limit": 40_000,
+    "trajectory_length": 20,
+    "num_envs": 8,
+    "steps": 500_000,
+    "batch_size": 8,
+    "learn_start": 0,
+    "train_interval": 160,
+    "replay_start": 8_000,
+    "entropy_coef": 0.0,
+    "eval_freq": 10_000,
+    "checkpoint_freq": 100_000,
+    "log_freq": 5_000,
+    "hidden_sizes": (64, 64),
+}
+
+SEARCH_CARTPOLE: Final[dict[str, Any]] = {
+    "env_type": "gym",
+    "game": "CartPole-v1",
+    "model_type": "es-mlp",
+    "memory_type": "episode-parameter",
+    "memory_limit": 1_000,
+    "num_envs": 8,
+    "batch_size": 1,
+    "learn_start": 0,
+    "eval_freq": 5_000,
+    "checkpoint_freq": 50_000,
+    "log_freq": 1_000,
+}
+
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # rl-baselines3-zoo, hyperparams/dqn.yml, CartPole-v1 (500.0 +- 0.0 at 50k steps, one seed)
     "dqn_cartpole": {
@@ -31,6 +66,29 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "eps_end": 0.04,
         "eps_decay": 8_000,
         "hidden_sizes": (256, 256),
+    },
+    # stable-baselines zoo, hyperparams/acer.yml, CartPole-v1 (498.6 +- 23.9 at 500k steps), with
+    # the defaults of Stable-Baselines 2: 20 steps, 5,000 steps of memory an env, 4 replays
+    "acer_cartpole": ACER_CARTPOLE,
+    "acer_cartpole_no_replay": {**ACER_CARTPOLE, "replay_ratio": 0.0},
+    "acer_cartpole_no_trust_region": {**ACER_CARTPOLE, "trust_region": False},
+    "acer_cartpole_no_bias_correction": {**ACER_CARTPOLE, "bias_correction": False},
+    # no published setting for this size: derived from Salimans et al. (2017) and ARS (Mania et al.
+    # 2018), whose linear policies solve CartPole within 50k steps
+    "es_cartpole": {
+        **SEARCH_CARTPOLE,
+        "agent_type": "es",
+        "steps": 200_000,
+        "population": 16,
+        "sigma": 0.1,
+        "lr": 0.05,
+    },
+    # keras-rl's cem_cartpole example (100k steps), with elites from whole generations
+    "cem_cartpole": {
+        **SEARCH_CARTPOLE,
+        "agent_type": "cem",
+        "steps": 100_000,
+        "population": 16,
     },
     # acts at random: tries an environment, and gives the floor of its results
     "random_cartpole": {

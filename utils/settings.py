@@ -21,7 +21,13 @@ from .options import CONFIGS, RunOptions
 
 FLAGS: Final = "on the command line"
 OptionsT = TypeVar("OptionsT", bound=Options)
-PARTS: Final = ("agent", "env", "model", "memory")
+BASES: Final[Mapping[str, type[Options]]] = {
+    "agent": AgentOptions,
+    "env": EnvOptions,
+    "model": ModelOptions,
+    "memory": MemoryOptions,
+}
+PARTS: Final = tuple(BASES)
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,15 @@ def chosen_classes(keys: Mapping[str, Any], where: str) -> dict[str, type[Option
     for part in PARTS:
         key = f"{part}_type"
         if key not in keys:
-            if typo := nearest(key, set(keys) - set(RunOptions.model_fields)):
+            strange = [name for name in keys if not _is_read(name)]
+            if typo := nearest(key, strange):
                 raise _unknown_key(typo, [key], where)
             raise UsageError(f"'{key}' is missing {where}{did_you_mean('', TABLES[key])}")
         if not isinstance(keys[key], str):
             raise UsageError(f"'{key}' {where} is {keys[key]!r}, not a name")
         classes[part] = options_class(component(key, keys[key]))
+        if not issubclass(classes[part], BASES[part]):
+            raise UsageError(f"{key} '{keys[key]}' {where} is no {part}: its Options say so")
     return classes
 
 
@@ -119,6 +128,12 @@ def _readers(key: str) -> Iterator[tuple[str, str]]:
         for name, entry in TABLES[f"{part}_type"].items():
             if key in options_class(entry).model_fields:
                 yield part, name
+
+
+def _is_read(key: str) -> bool:
+    """Whether the run or any component reads a key."""
+    run = {*RunOptions.model_fields, *BoardOptions.model_fields}
+    return key in run or any(_readers(key))
 
 
 def _parse_flag(key: str, text: str, classes: Mapping[str, type[Options]]) -> Any:

@@ -5,12 +5,14 @@ cursor that a killed run would leave hidden, and loads in a tenth of the time.
 """
 
 import math
+import os
 import time
 from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 LIVE_SECONDS: Final = 0.25
 PLAIN_SECONDS: Final = 5.0
+UNSIZED: Final = {"ncols": 160, "nrows": 24}  # a terminal that does not say how large it is
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -106,7 +108,15 @@ def _bar(stream: TextIO) -> Any:
     from tqdm import tqdm
 
     line = type("Line", (tqdm,), {"monitor_interval": 0})  # without tqdm's watching thread
-    return line(file=stream, bar_format="{desc}", dynamic_ncols=True)
+    shape = {"dynamic_ncols": True} if _has_size(stream) else UNSIZED
+    return line(file=stream, bar_format="{desc}", **shape)
+
+
+def _has_size(stream: TextIO) -> bool:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns > 0
+    except (OSError, ValueError):
+        return False
 
 
 def _is_terminal(stream: TextIO) -> bool:

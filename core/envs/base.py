@@ -48,6 +48,12 @@ class Env(Protocol):
     def step(self, actions: Array) -> Step:
         """Steps every lane with `[L]` indices or `[L, A]` numbers."""
 
+    def restart(self, lanes: NDArray[np.int64], seeds: Sequence[int]) -> Columns:
+        """Begins new episodes in some lanes, and gives the observations of all, `[L, ...]`.
+
+        Raises UsageError where lanes cannot be begun one by one.
+        """
+
     def close(self) -> None:
         """Frees what the environments hold."""
 

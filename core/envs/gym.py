@@ -66,6 +66,8 @@ def _probe(game: str) -> None:
 
 
 def _make_one(game: str) -> gym.Env[Any, Any]:
+    if game.startswith(":"):
+        raise UsageError(f"'{game}' names no module before its colon")
     try:
         return gym.make(game, disable_env_checker=True).unwrapped
     except gym.error.DependencyNotInstalled:
@@ -75,7 +77,8 @@ def _make_one(game: str) -> gym.Env[Any, Any]:
     except (gym.error.UnregisteredEnv, gym.error.Error):
         raise UsageError(_unknown(game)) from None
     except ModuleNotFoundError as error:
-        raise UsageError(f"'{game}' needs the module '{error.name}', which is missing") from None
+        missing = error.name or game.partition(":")[0]  # gymnasium's own error has no name
+        raise UsageError(f"'{game}' needs the module '{missing}', which is missing") from None
 
 
 def _unknown(game: str) -> str:

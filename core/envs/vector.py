@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
+from ..errors import UsageError
 from ..types import Array, Columns, EnvSpec
 from .base import Step
 from .spaces import ActionScaler, action_space, flat_observation, observation_specs
@@ -65,6 +66,18 @@ class GymVector:
             lost_life=None,
             infos=_numbers(infos, stepped, ended),
         )
+
+    def restart(self, lanes: NDArray[np.int64], seeds: Sequence[int]) -> Columns:
+        """See `Env.restart`."""
+        if self._mode is not AutoresetMode.DISABLED:
+            raise UsageError(f"this env resets by itself ({self._mode.value}): no lane can restart")
+        mask = self._none.copy()
+        mask[lanes] = True
+        every: list[int | None] = [None] * self.lanes
+        for lane, seed in zip(lanes, seeds, strict=True):
+            every[lane] = seed
+        obs, _ = self._envs.reset(seed=every, options={"reset_mask": mask})  # type: ignore[arg-type]
+        return flat_observation(obs)
 
     def close(self) -> None:
         """See `Env.close`."""

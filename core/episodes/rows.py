@@ -6,7 +6,7 @@ row, holds the true last observation alone. A lane's newest row is *open* until 
 So every observation is stored once, and the successor of a step is always the next row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -69,6 +69,10 @@ def unit_id(lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int
     return (lanes << LANE_SHIFT) | rows
 
 
+Evict = Callable[[RingBuffer, NDArray[np.int64]], None]
+"""Lets go of more than the one row a lane that room was made for."""
+
+
 class RowWriter:
     """Writes the episodes of its lanes into a ring. One writer a lane; it knows no sampler.
 
@@ -76,8 +80,15 @@ class RowWriter:
     and copied: what the caller does to its arrays afterwards changes nothing.
     """
 
-    def __init__(self, ring: RingBuffer, env: EnvSpec, lanes: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        ring: RingBuffer,
+        env: EnvSpec,
+        lanes: NDArray[np.int64],
+        evict: Evict | None = None,
+    ) -> None:
         self._ring = ring
+        self._evict = evict
         self._observations = tuple(env.observations)
         columns = {plan.name for plan in ring.plan.columns}
         self._extras = columns - BOOK.keys() - {*self._observations, "action"}
@@ -164,7 +175,10 @@ class RowWriter:
         """
         row = {name: obs[name] for name in self._observations}
         row |= {"closing": closing, "age": age, "episode": episode}
-        self._ring.write(self._ring.make_room(lanes), row)
+        where = self._ring.make_room(lanes)
+        if self._evict is not None:
+            self._evict(self._ring, lanes)
+        self._ring.write(where, row)
         newest = self._ring.where(cut, self._ring.heads[cut] - 1)
         self._ring.write(newest, {"closing": np.ones(len(cut), np.bool_)})
         self._ring.publish(lanes)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..sampling.uniform import Draw
 from ..storage.ring import RingBuffer
-from ..types import NEXT, Array, Batch
+from ..types import NEXT, Array, Batch, filled
 from .n_step import NStep, n_step_sum
 from .rows import unit_id
 from .stacking import stack_offsets
@@ -61,7 +61,7 @@ class TransitionReader:
         }
         computed["id"] = unit_id(draw.lanes, draw.rows)
         batch |= {name: array for name, array in computed.items() if name in wanted}
-        return batch if out is None else _filled(out, batch)
+        return batch if out is None else filled(out, batch)
 
     def _stacks(
         self, draw: Draw, steps: NDArray[np.int64], wanted: Sequence[str], out: Batch
@@ -100,11 +100,3 @@ class TransitionReader:
         exists = (ahead < last) & ~self._ring.gather("closing", where)
         reward = self._ring.gather("reward", where)
         return n_step_sum(reward, self._ring.gather("terminal", where), exists, self._gamma)
-
-
-def _filled(out: Batch, batch: Batch) -> Batch:
-    """The batch, in the arrays of `out` where it names one."""
-    for name, array in out.items():
-        if name in batch and batch[name] is not array:
-            array[...] = batch[name]
-    return {name: out.get(name, array) for name, array in batch.items()}

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ..episodes.rows import plan_rows
 from ..episodes.starts import TransitionStarts
 from ..episodes.transitions import TransitionReader
-from ..errors import UsageError
-from ..memory import MemoryContext, MemoryOptions, RingMemory
+from ..memory import MemoryContext, MemoryOptions, RingMemory, RowMemoryOptions
+from ..options import SharedOptions
 from ..sampling.uniform import Sampler, Uniform
-from ..storage.ring import StorePlan, plan_store
 from ..types import Batch, Unit
 
 
-class SequentialOptions(MemoryOptions):
+class SequentialOptions(RowMemoryOptions):
     """Transitions, drawn uniformly: what DQN learns from."""
 
 
@@ -26,19 +24,10 @@ class SequentialMemory(RingMemory):
     gives: ClassVar[Unit] = Unit.TRANSITIONS
     Options: ClassVar[type[MemoryOptions]] = SequentialOptions
 
-    @classmethod
-    def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
-        """See `Memory.plan`."""
-        shared = context.shared
-        columns = plan_rows(context.env, context.extras, options.frames, options.float_frames)
-        plan = plan_store(columns, shared.num_envs, options.memory_limit)
-        least = shared.window_length + shared.n_step
-        if plan.rows_per_lane < least:
-            raise UsageError(
-                f"memory_limit {options.memory_limit} gives each of {shared.num_envs} envs "
-                f"{plan.rows_per_lane} rows; window_length and n_step need {least}"
-            )
-        return plan
+    @staticmethod
+    def least_rows(shared: SharedOptions) -> tuple[int, str]:
+        """See `RingMemory.least_rows`."""
+        return shared.window_length + shared.n_step, "window_length and n_step"
 
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         super().__init__(options, context)

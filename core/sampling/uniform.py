@@ -1,11 +1,13 @@
 """Uniform sampling over the legal units of a memory."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 MAX_ROUNDS = 16
+EMPTY = "the memory holds nothing that can be sampled yet"
 
 
 class Draw(NamedTuple):
@@ -46,31 +48,51 @@ def all_starts(starts: LegalStarts) -> tuple[NDArray[np.int64], NDArray[np.int64
     return lanes[legal], rows[legal]
 
 
+Candidates = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+"""Lanes and rows, `[n]` each, and which of them are legal."""
+
+
+def draw_legal(
+    size: int,
+    rng: np.random.Generator,
+    propose: Callable[[int], Candidates],
+    enumerate_all: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> Draw:
+    """Draws candidates until all are legal; those that are not are few, and drawn again.
+
+    Where they are not few, a bounded number of rounds falls back to choosing among all, as
+    `enumerate_all` lists them. Raises ValueError where there is none.
+    """
+    lanes, rows = np.empty(size, np.int64), np.empty(size, np.int64)
+    missing = np.arange(size)
+    for _ in range(MAX_ROUNDS):
+        lane, row, legal = propose(len(missing))
+        lanes[missing], rows[missing] = lane, row
+        missing = missing[~legal]
+        if not len(missing):
+            return Draw(lanes, rows, np.ones(size, np.float32))
+    known_lanes, known_rows = enumerate_all()
+    if not len(known_rows):
+        raise ValueError(EMPTY)
+    picks = rng.integers(0, len(known_rows), len(missing))
+    lanes[missing], rows[missing] = known_lanes[picks], known_rows[picks]
+    return Draw(lanes, rows, np.ones(size, np.float32))
+
+
 class Uniform:
     """Each legal unit with the same probability, independently, with replacement."""
 
     def draw(self, starts: LegalStarts, size: int, rng: np.random.Generator) -> Draw:
-        """See `Sampler.draw`.
-
-        Candidates that are not legal are few, so they are drawn and replaced; where they are not
-        few, a bounded number of rounds falls back to counting every legal unit.
-        """
+        """See `Sampler.draw`."""
         lows, counts = starts.spans()
         ends = np.cumsum(counts)
-        lanes = np.empty(size, np.int64)
-        rows = np.empty(size, np.int64)
-        missing = np.arange(size)
-        for _ in range(MAX_ROUNDS if len(ends) and ends[-1] else 0):
-            picks = rng.integers(0, ends[-1], len(missing))
-            lane = np.searchsorted(ends, picks, side="right")
-            row = lows[lane] + picks - (ends[lane] - counts[lane])
-            lanes[missing], rows[missing] = lane, row
-            missing = missing[~starts.legal(lane, row)]
-            if not len(missing):
-                return Draw(lanes, rows, np.ones(size, np.float32))
-        known_lanes, known_rows = all_starts(starts)
-        if not len(known_rows):
-            raise ValueError("the memory holds nothing that can be sampled yet")
-        picks = rng.integers(0, len(known_rows), len(missing))
-        lanes[missing], rows[missing] = known_lanes[picks], known_rows[picks]
-        return Draw(lanes, rows, np.ones(size, np.float32))
+        if not ends[-1]:
+            raise ValueError(EMPTY)
+
+        def propose(count: int) -> Candidates:
+            picks = rng.integers(0, ends[-1], count)
+            lanes = np.searchsorted(ends, picks, side="right")
+            rows = lows[lanes] + picks - (ends[lanes] - counts[lanes])
+            return lanes, rows, starts.legal(lanes, rows)
+
+        return draw_legal(size, rng, propose, lambda: all_starts(starts))

@@ -76,6 +76,10 @@ class RingBuffer:
         self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
         return self.where(lanes, rows)
 
+    def evict(self, lanes: NDArray[np.int64], tails: NDArray[np.int64]) -> None:
+        """Lets go of the rows before `tails`; what was let go before stays so."""
+        self.tails[lanes] = np.maximum(self.tails[lanes], np.minimum(tails, self.heads[lanes]))
+
     def publish(self, lanes: NDArray[np.int64]) -> None:
         """Makes the row of the last `make_room` part of each lane."""
         self.heads[lanes] += 1

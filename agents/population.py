@@ -1,0 +1,150 @@
+"""Candidates at play: which lane plays whom, and what observations look like to all of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.agent import Restart
+from core.episodes.stacking import FrameStack
+from core.parameters.generation import Generation
+from core.parameters.kept import candidate_id
+from core.parameters.returns import CANDIDATE
+from core.seeding import SeedTree
+from core.types import Array, ArraySpec, Columns, Tree
+from models.es import ESMLP, flat_inputs
+
+EXTRAS = {CANDIDATE: ArraySpec((), np.dtype(np.int64))}
+LEAST_STD = 1e-2
+CLIP = 5.0
+
+
+class Normalizer:
+    """Mean and spread of the observations of earlier generations; frozen within one.
+
+    `fold` takes what the candidates saw one candidate after the other, so that the lanes that they
+    played in leave no trace in the rounding.
+    """
+
+    def __init__(self, size: int, on: bool) -> None:
+        self.on = on
+        self._count = 0.0
+        self._mean, self._square = np.zeros(size), np.ones(size)
+        self._freeze()
+
+    def _freeze(self) -> None:
+        variance = np.maximum(self._square - self._mean**2, LEAST_STD**2)
+        self._shift = self._mean.astype(np.float32)
+        self._scale = (1 / np.sqrt(variance)).astype(np.float32)
+
+    def __call__(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Shifted, scaled and clipped, `[L, D]`; unchanged where it is off or has seen nothing."""
+        if not self.on or not self._count:
+            return inputs
+        return ((inputs - self._shift) * self._scale).clip(-CLIP, CLIP)
+
+    def fold(self, sums: Array) -> None:
+        """Folds in `[P, 3, D]`: each candidate's count, sum and sum of squares."""
+        for counts, totals, squares in sums[sums[:, 0, 0] > 0]:
+            self._count += counts[0]
+            self._mean += (totals - counts[0] * self._mean) / self._count
+            self._square += (squares - counts[0] * self._square) / self._count
+        self._freeze()
+
+    def state(self) -> Tree:
+        """Everything that changes between generations."""
+        return {"mean": self._mean.copy(), "square": self._square.copy(), "count": self._count}
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state."""
+        self._mean, self._square = np.array(state["mean"]), np.array(state["square"])
+        self._count = state["count"]
+        self._freeze()
+
+
+class Population:
+    """The candidates of the generation at play, handed out one after the other."""
+
+    def __init__(self, seeds: SeedTree, normalizer: Normalizer, inputs: int) -> None:
+        self._seeds = seeds
+        self.normalizer = normalizer
+        self._inputs = inputs
+        self._sums = np.zeros((0, 3, inputs))
+        self._next = 0
+
+    def begin(self, generation: Generation) -> None:
+        """Hands out this generation's candidates from now on, and folds in what the last one saw."""
+        self.normalizer.fold(self._sums)
+        size = len(generation) if self.normalizer.on else 0
+        self._sums = np.zeros((size, 3, self._inputs))
+        self.generation, self._next = generation, 0
+
+    def take(self, most: int) -> list[int]:
+        """The next candidates that nobody plays yet."""
+        end = min(self._next + most, len(self.generation))
+        taken = list(range(self._next, end))
+        self._next = end
+        return taken
+
+    def episode_seeds(self, indices: Sequence[int]) -> list[int]:
+        """Seeds of the candidates' episodes: a candidate's own, whichever lane it plays in."""
+        number = self.generation.number
+        return [self._seeds.integers("env", 1, 1, number, index)[0] for index in indices]
+
+    def watch(self, indices: NDArray[np.int64], inputs: NDArray[np.float32]) -> None:
+        """Notes what candidates see, `[n, D]`; no candidate twice."""
+        if self.normalizer.on:
+            wide = inputs.astype(np.float64)
+            self._sums[indices] += np.stack([np.ones_like(wide), wide, wide**2], axis=1)
+
+
+class CandidateActor:
+    """Each lane plays a candidate for an episode, then the next; without exploration the mean."""
+
+    def __init__(
+        self, policy: ESMLP, stacks: FrameStack, lanes: int, population: Population
+    ) -> None:
+        self._policy = policy
+        self._stacks = stacks
+        self._population = population
+        self._parameters = np.zeros((lanes, policy.size), np.float32)
+        self._normalizer = population.normalizer
+        self._candidate = np.full(lanes, -1, np.int64)
+        self._index = np.full(lanes, -1, np.int64)
+
+    @property
+    def playing(self) -> NDArray[np.bool_] | None:
+        """See `Actor.playing`: lanes that have a candidate."""
+        playing: NDArray[np.bool_] = self._candidate >= 0
+        return playing
+
+    def restarts(self, first: NDArray[np.bool_]) -> Restart | None:
+        """See `Actor.restarts`: lanes that are free, as long as there are candidates."""
+        free = np.flatnonzero(first | (self._candidate < 0))
+        self._candidate[free] = -1
+        indices = self._population.take(len(free))
+        if not indices:
+            return None
+        generation = self._population.generation
+        lanes = free[: len(indices)]
+        self._index[lanes] = indices
+        self._candidate[lanes] = candidate_id(generation.number, self._index[lanes])
+        self._parameters[lanes] = [generation.candidate(index) for index in indices]
+        return lanes, self._population.episode_seeds(indices)
+
+    def act(
+        self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool
+    ) -> tuple[Array, Columns]:
+        """See `Actor.act`."""
+        inputs = flat_inputs(self._stacks.push(obs, first))
+        if explore:
+            playing = self._candidate >= 0
+            self._population.watch(self._index[playing], inputs[playing])
+        actions = self._policy.act(self._parameters, self._normalizer(inputs))
+        return actions, {CANDIDATE: self._candidate.copy()}
+
+    def take(self, weights: Tree) -> None:
+        """See `Actor.take`: the mean, in every lane, and how it sees observations."""
+        self._parameters[:] = weights["mean"]
+        self._normalizer = Normalizer(self._policy.inputs, self._normalizer.on)
+        self._normalizer.load(weights["normalizer"])

@@ -1,0 +1,100 @@
+"""Reading windows of trajectories out of a ring of episode rows."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..sampling.uniform import Draw
+from ..storage.ring import RingBuffer
+from ..types import Array, Batch, filled
+from .rows import unit_id
+from .stacking import stack_offsets
+
+
+class Extent(NamedTuple):
+    """Windows of up to T steps: their rows `[T + 1, S]`, and which of the T steps are there.
+
+    A row past a window's end is that of its last observation, again.
+    """
+
+    rows: NDArray[np.int64]
+    ages: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+
+
+class WindowReader:
+    """Gathers windows: each within one episode, right-padded, time first.
+
+    `obs` is `[T + 1, S, W, ...]`: the last real one is the successor of the last real step, to
+    bootstrap from; padding repeats it. `action`, extras, `reward`, `discount` and `mask` are
+    `[T, S]`. In the padding reward is 0 and discount 1, so that a sum from the back passes through
+    it unchanged; elsewhere discount is gamma, or 0 at a terminal. `weight` and `id` are `[S]`.
+    """
+
+    def __init__(
+        self,
+        ring: RingBuffer,
+        observations: Sequence[str],
+        extras: Sequence[str],
+        *,
+        window: int,
+        length: int,
+        gamma: float,
+    ) -> None:
+        self._ring = ring
+        self._observations = tuple(observations)
+        self._stored = ("action", *extras)
+        self._window = window
+        self.length = length
+        self._gamma = gamma
+        computed = ("reward", "discount", "mask", "weight", "id")
+        self.columns = (*self._observations, *self._stored, *computed)
+
+    def read(
+        self,
+        draw: Draw,
+        columns: Sequence[str] | None = None,
+        out: Batch | None = None,
+        *,
+        most: NDArray[np.int64] | None = None,
+    ) -> Batch:
+        """The windows that start at those rows, each of at most `length` steps, or of `most`.
+
+        Arrays are fresh; those of `out` are filled instead. Raises ValueError for a column that
+        does not exist.
+        """
+        wanted = self.columns if columns is None else columns
+        if unknown := set(wanted) - set(self.columns):
+            raise ValueError(f"no column {sorted(unknown)}; there are {self.columns}")
+        extent = self._extent(draw, most)
+        where = self._ring.where(draw.lanes[None], extent.rows[:-1])
+        batch = {n: self._stack(n, draw, extent) for n in self._observations if n in wanted}
+        batch |= {n: self._ring.gather(n, where) for n in self._stored if n in wanted}
+        reward = np.where(extent.mask, self._ring.gather("reward", where), np.float32(0))
+        terminal = self._ring.gather("terminal", where)
+        discount = np.where(extent.mask, np.where(terminal, 0.0, self._gamma), 1.0)
+        computed = {"reward": reward, "discount": discount.astype(np.float32)}
+        computed |= {"mask": extent.mask, "weight": draw.weight}
+        computed["id"] = unit_id(draw.lanes, draw.rows)
+        batch |= {name: array for name, array in computed.items() if name in wanted}
+        return batch if out is None else filled(out, batch)
+
+    def _extent(self, draw: Draw, most: NDArray[np.int64] | None) -> Extent:
+        ahead = np.arange(self.length)[:, None]
+        last = self._ring.heads[draw.lanes] - 1
+        rows = draw.rows + ahead
+        where = self._ring.where(draw.lanes[None], np.minimum(rows, last))
+        exists = (rows < last) & ~self._ring.gather("closing", where)
+        if most is not None:
+            exists &= ahead < most
+        mask = np.logical_and.accumulate(exists, axis=0)
+        steps = np.minimum(np.arange(self.length + 1)[:, None], mask.sum(axis=0))
+        age = self._ring.gather("age", self._ring.where(draw.lanes, draw.rows)).astype(np.int64)
+        return Extent(draw.rows + steps, age + steps, mask)
+
+    def _stack(self, name: str, draw: Draw, extent: Extent) -> Array:
+        back = stack_offsets(extent.ages, self._window)
+        where = self._ring.where(draw.lanes[None, :, None], extent.rows[..., None] - back)
+        return self._ring.gather(name, where)

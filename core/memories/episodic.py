@@ -1,0 +1,87 @@
+"""EpisodicMemory: trajectories, whole episodes kept or let go together."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from ..episodes.rows import Evict
+from ..episodes.search import EpisodeIndex, evict_whole_episodes
+from ..episodes.starts import TransitionStarts
+from ..episodes.summary import Episode, newest_windows, summaries
+from ..episodes.windows import WindowReader
+from ..memory import MemoryContext, MemoryOptions, RingMemory, RowMemoryOptions
+from ..options import SharedOptions, option
+from ..sampling.by_episode import ByEpisode
+from ..sampling.uniform import Sampler, Uniform
+from ..types import Batch, Unit
+
+
+class EpisodicOptions(RowMemoryOptions):
+    """Trajectories within one episode, with masks: what ACER learns from."""
+
+    draw: Literal["steps", "episodes"] = option(
+        "steps", help="start at any step alike, or choose an episode first and then a step of it"
+    )
+
+
+class EpisodicMemory(RingMemory):
+    """The newest whole episodes of each lane; a unit is a window of up to T steps.
+
+    T is `trajectory_length`. A window starts at any step whose stack is held, and ends with its
+    episode at the latest, so that every step and every terminal can be drawn. See `WindowReader`
+    for what a batch holds.
+    """
+
+    gives: ClassVar[Unit] = Unit.TRAJECTORIES
+    Options: ClassVar[type[MemoryOptions]] = EpisodicOptions
+
+    evict: ClassVar[Evict | None] = staticmethod(evict_whole_episodes)
+
+    @staticmethod
+    def least_rows(shared: SharedOptions) -> tuple[int, str]:
+        """See `RingMemory.least_rows`."""
+        least = shared.window_length + shared.trajectory_length
+        return least, "window_length and trajectory_length"
+
+    def __init__(self, options: EpisodicOptions, context: MemoryContext) -> None:
+        super().__init__(options, context)
+        shared = context.shared
+        self.starts = TransitionStarts(self._ring, shared.window_length)
+        by_step = options.draw == "steps"
+        self._sampler: Sampler = (
+            Uniform() if by_step else ByEpisode(EpisodeIndex(self._ring, shared.window_length))
+        )
+        self.reader = WindowReader(
+            self._ring,
+            tuple(context.env.observations),
+            tuple(context.extras),
+            window=shared.window_length,
+            length=shared.trajectory_length,
+            gamma=shared.gamma,
+        )
+
+    def __len__(self) -> int:
+        """See `Memory.__len__`: the steps that a window can start at."""
+        return len(self.starts)
+
+    def sample(
+        self,
+        batch_size: int,
+        *,
+        columns: Sequence[str] | None = None,
+        out: Batch | None = None,
+    ) -> Batch:
+        """See `Memory.sample`."""
+        draw = self._sampler.draw(self.starts, batch_size, self._rng)
+        return self.reader.read(draw, columns, out)
+
+    def latest(self, columns: Sequence[str] | None = None) -> Batch:
+        """The newest `trajectory_length` steps of each lane, as windows that end with episodes.
+
+        Nothing is drawn: these are the steps that the newest policy made, oldest first.
+        """
+        draw, most = newest_windows(self._ring, self.starts, self.reader.length)
+        return self.reader.read(draw, columns, most=most)
+
+    def episodes(self) -> list[Episode]:
+        """What is held of each episode, lane by lane, oldest first."""
+        return summaries(self._ring)

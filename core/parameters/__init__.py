@@ -1,0 +1,1 @@
+"""Policy parameters as candidates: proposed in generations, kept small, judged by returns."""

@@ -1,0 +1,81 @@
+"""Returns of candidates: summed as their episodes go, and handed on as they end."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage.columns import plan_column
+from ..storage.ring import RingBuffer, plan_store
+from ..types import Array, ArraySpec, Columns
+
+CANDIDATE = "candidate"
+RESULT = {
+    CANDIDATE: ArraySpec((), np.dtype(np.int64)),
+    "total_reward": ArraySpec((), np.dtype(np.float64)),
+    "length": ArraySpec((), np.dtype(np.int64)),
+}
+"""A finished episode: whose it was, what it earned, how many steps it took."""
+
+
+def result_ring(lanes: int, rows_per_lane: int) -> RingBuffer:
+    """A ring of finished episodes, one writer a lane."""
+    columns = [plan_column(name, spec) for name, spec in RESULT.items()]
+    return RingBuffer(plan_store(columns, lanes, lanes * rows_per_lane))
+
+
+class ReturnWriter:
+    """A `Writer` that keeps no observation: it sums rewards, and writes a row an episode."""
+
+    def __init__(self, ring: RingBuffer, lanes: NDArray[np.int64]) -> None:
+        self._ring = ring
+        self._lanes = lanes
+        self._total = np.zeros(ring.plan.lanes, np.float64)
+        self._length = np.zeros(ring.plan.lanes, np.int64)
+
+    def start(self, obs: Columns, lanes: NDArray[np.int64] | None = None) -> None:
+        """See `Writer.start`; what an unfinished episode earned is forgotten."""
+        lanes = self._lanes if lanes is None else lanes
+        self._total[lanes], self._length[lanes] = 0.0, 0
+
+    def append(
+        self,
+        action: Array,
+        reward: Array,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        next_obs: Columns,
+        extras: Columns | None = None,
+        *,
+        lost_life: NDArray[np.bool_] | None = None,
+        lanes: NDArray[np.int64] | None = None,
+    ) -> None:
+        """See `Writer.append`; `extras` may name the candidate that plays, -1 is none."""
+        lanes = self._lanes if lanes is None else lanes
+        self._total[lanes] += reward
+        self._length[lanes] += 1
+        ended = terminated | truncated
+        if not ended.any():
+            return
+        over = lanes[ended]
+        named = np.full(len(over), -1) if not extras else extras[CANDIDATE][ended]
+        result = {CANDIDATE: named, "total_reward": self._total[over], "length": self._length[over]}
+        self._ring.write(self._ring.make_room(over), result)
+        self._ring.publish(over)
+        self._total[over], self._length[over] = 0.0, 0
+
+
+class ResultReader:
+    """Reads each finished episode of a ring once."""
+
+    def __init__(self, ring: RingBuffer) -> None:
+        self._ring = ring
+        self.read = np.zeros(ring.plan.lanes, np.int64)
+
+    def new(self) -> Columns:
+        """What ended since the last call, `[n]`, lane by lane."""
+        first = np.maximum(self.read, self._ring.tails)
+        counts = self._ring.heads - first
+        lanes = np.repeat(np.arange(len(counts)), counts)
+        rows = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts) + first[lanes]
+        where = self._ring.where(lanes, rows)
+        self.read = self._ring.heads.copy()
+        return {name: self._ring.gather(name, where) for name in RESULT}
