@@ -1,13 +1,14 @@
 """Reading transitions out of a ring of episode rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..options import SharedOptions
 from ..sampling.uniform import Draw
 from ..storage.ring import RingBuffer
-from ..types import NEXT, Array, Batch, filled
+from ..types import NEXT, Array, Batch, EnvSpec, filled
 from .n_step import NStep, n_step_sum
 from .rows import unit_id
 from .stacking import stack_offsets
@@ -20,22 +21,15 @@ class TransitionReader:
     """
 
     def __init__(
-        self,
-        ring: RingBuffer,
-        observations: Sequence[str],
-        extras: Sequence[str],
-        *,
-        window: int,
-        n_step: int,
-        gamma: float,
+        self, ring: RingBuffer, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
     ) -> None:
         self._ring = ring
-        self._observations = tuple(observations)
+        self._observations = tuple(env.observations)
         self._stored = ("action", *extras)
-        self._window = window
-        self._n_step = n_step
-        self._gamma = gamma
-        successors = tuple(NEXT + name for name in observations)
+        self._window = shared.window_length
+        self._n_step = shared.n_step
+        self._gamma = shared.gamma
+        successors = tuple(NEXT + name for name in self._observations)
         computed = ("reward", "discount", "weight", "id")
         self.columns = (*self._observations, *successors, *self._stored, *computed)
 

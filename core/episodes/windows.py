@@ -1,14 +1,15 @@
 """Reading windows of trajectories out of a ring of episode rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..options import SharedOptions
 from ..sampling.uniform import Draw
 from ..storage.ring import RingBuffer
-from ..types import Array, Batch, filled
+from ..types import Array, Batch, EnvSpec, filled
 from .rows import unit_id
 from .stacking import stack_offsets
 
@@ -34,21 +35,14 @@ class WindowReader:
     """
 
     def __init__(
-        self,
-        ring: RingBuffer,
-        observations: Sequence[str],
-        extras: Sequence[str],
-        *,
-        window: int,
-        length: int,
-        gamma: float,
+        self, ring: RingBuffer, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
     ) -> None:
         self._ring = ring
-        self._observations = tuple(observations)
+        self._observations = tuple(env.observations)
         self._stored = ("action", *extras)
-        self._window = window
-        self.length = length
-        self._gamma = gamma
+        self._window = shared.window_length
+        self.length = shared.trajectory_length
+        self._gamma = shared.gamma
         computed = ("reward", "discount", "mask", "weight", "id")
         self.columns = (*self._observations, *self._stored, *computed)
 

@@ -50,14 +50,7 @@ class EpisodicMemory(RingMemory):
         self._sampler: Sampler = (
             Uniform() if by_step else ByEpisode(EpisodeIndex(self._ring, shared.window_length))
         )
-        self.reader = WindowReader(
-            self._ring,
-            tuple(context.env.observations),
-            tuple(context.extras),
-            window=shared.window_length,
-            length=shared.trajectory_length,
-            gamma=shared.gamma,
-        )
+        self.reader = WindowReader(self._ring, context.env, context.extras, shared)
 
     def __len__(self) -> int:
         """See `Memory.__len__`: the steps that a window can start at."""

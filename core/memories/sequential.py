@@ -34,14 +34,7 @@ class SequentialMemory(RingMemory):
         shared = context.shared
         self._sampler: Sampler = Uniform()
         self.starts = TransitionStarts(self._ring, shared.window_length)
-        self.reader = TransitionReader(
-            self._ring,
-            tuple(context.env.observations),
-            tuple(context.extras),
-            window=shared.window_length,
-            n_step=shared.n_step,
-            gamma=shared.gamma,
-        )
+        self.reader = TransitionReader(self._ring, context.env, context.extras, shared)
 
     def __len__(self) -> int:
         """See `Memory.__len__`."""

@@ -7,7 +7,11 @@ from typing import Any
 
 
 class Stopper:
-    """While entered, SIGINT and SIGTERM set a flag that the loops look at between steps."""
+    """While entered, SIGINT and SIGTERM set a flag that the loops look at between steps.
+
+    Once told to stop, the program is on its way out: signals that come after it was left are
+    ignored, so that none turns an orderly end into a crash.
+    """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -35,4 +39,4 @@ class Stopper:
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler if self.signum is None else signal.SIG_IGN)
