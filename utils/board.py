@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
 from core.options import Options, option
-from utils.board_page import INSTALL, BoardError, installed
+from utils.board_page import INSTALL, ROOT, BoardError, NoTorch, installed
 from utils.board_windows import config_window, curve_window
 from utils.series import CURVES, Curves
 
@@ -131,7 +131,7 @@ def _spawn(folder: Path, options: BoardOptions) -> "subprocess.Popen[bytes]":
     with (live / "board.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "utils.board", str(folder), str(os.getpid()), given],
-            cwd=Path(__file__).resolve().parents[1],
+            cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=log,
@@ -209,7 +209,7 @@ class Board:
         self._client: Any = None
         self._may_start = options.visdom == "auto"
         self._in_trouble = False
-        self._newest, self._mark = "run", ""  # the window posted last and its hash on the server
+        self._newest, self._mark = "run", ""  # the window posted last, and its content's name
         self._saved: object = None
 
     def turn(self, final: bool = False) -> None:
@@ -261,7 +261,7 @@ class Board:
         """Fill a server that has nothing of this run, or something old."""
         config, versions = (_json(self._folder / f"{name}.json") for name in ("config", "versions"))
         self._client.text(**config_window(self._folder.name, config, versions))
-        self._newest, self._mark = "run", self._hash("run")
+        self._newest, self._mark = "run", self._content_id("run")
         self._curves.touch()
         self._saved = None
         if self.address is None:
@@ -270,14 +270,14 @@ class Board:
 
     def _post(self, final: bool) -> None:
         # A server that came back with an older state, or none, does not have the newest window.
-        if self._hash(self._newest) != self._mark:
+        if self._content_id(self._newest) != self._mark:
             self._start_over()
         for curve in CURVES:
             if curve.window in self._curves.changed:
                 self._client.scatter(**curve_window(curve, self._curves.traces(curve)))
                 self._curves.changed.discard(curve.window)
                 self._newest = curve.window
-        self._mark = self._hash(self._newest)
+        self._mark = self._content_id(self._newest)
         self._save(final)
 
     def _save(self, final: bool) -> None:
@@ -287,9 +287,13 @@ class Board:
             self._client.save([self.env])
             self._saved = step
 
-    def _hash(self, window: str) -> str:
-        found: str = self._client._send({"win": window, "eid": self.env}, endpoint="win_hash")
-        return found
+    def _content_id(self, window: str) -> str:
+        """What the server named this window's content when it was posted, at random."""
+        found = self._client.get_window_data(win=window, env=self.env)
+        try:
+            return str(json.loads(found)["contentID"])
+        except (ValueError, LookupError, TypeError):
+            raise ConnectionError("it does not answer as visdom does") from None
 
     def _trouble(self, line: str) -> None:
         """One note as long as the trouble lasts, however it changes."""
@@ -305,14 +309,11 @@ class Board:
 
 def _visdom() -> Any:
     """The visdom package, kept from loading torch as it would."""
-    torch = sys.modules.get("torch")
-    sys.modules["torch"] = cast(Any, None)
+    sys.meta_path.insert(0, cast(Any, NoTorch))
     try:
         import visdom
     finally:
-        del sys.modules["torch"]
-        if torch is not None:
-            sys.modules["torch"] = torch
+        sys.meta_path.remove(cast(Any, NoTorch))
     return visdom
 
 

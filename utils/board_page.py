@@ -21,8 +21,12 @@ from typing import Final
 DOWNLOAD_SECONDS: Final = 20.0
 NPM_SECONDS: Final = 90.0
 LOCK_SECONDS: Final = 30.0
-WITHOUT_TORCH: Final = "import sys; sys.modules['torch'] = None; "
-"""Goes before an import of visdom, which would load torch: a second and 200 MB for nothing."""
+ROOT: Final = Path(__file__).resolve().parents[1]
+WITHOUT_TORCH: Final = (
+    "import sys; from utils.board_page import NoTorch; sys.meta_path.insert(0, NoTorch); "
+    "sys.path.remove(''); "
+)
+"""What `python -c`, run in `ROOT`, does before it imports visdom."""
 
 INSTALL: Final = (
     'pip install "setuptools>=77.0.3,<81" wheel && '
@@ -74,6 +78,20 @@ PAGE_0_3: Packages = {
     "react-grid-layout@2.2.3": {"css/styles.css": "css/react-grid-layout-styles.css"},
     "mathjax@3.2.2": {"es5/tex-mml-svg.js": "js/mathjax/3.2.2/es5/tex-mml-svg.js"},
 }
+
+
+class NoTorch:
+    """Put first in `sys.meta_path`: there is no torch to import.
+
+    Visdom imports it if it can, a second and 200 MB for nothing. A None in `sys.modules` would do
+    for visdom, but breaks scipy.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Find nothing, as an importer does that leaves it to the others; refuse torch."""
+        if name == "torch":
+            raise ModuleNotFoundError(name)
 
 
 class BoardError(Exception):
@@ -164,8 +182,8 @@ def _page_files() -> list[str]:
 def _download(folder: Path) -> bool:
     """Visdom's own download, in a process that can be ended; it hangs on some networks."""
     code = f"{WITHOUT_TORCH}from visdom.server.build import download_scripts as get"
-    command = [sys.executable, "-P", "-c", f"{code}; get(install_dir=sys.argv[1])", str(folder)]
-    if not _ran(command, folder, DOWNLOAD_SECONDS):
+    command = [sys.executable, "-c", f"{code}; get(install_dir=sys.argv[1])", str(folder)]
+    if not _ran(command, ROOT, DOWNLOAD_SECONDS):
         return False
     return _install({name: folder / "static" / name for name in _page_files()})
 

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from utils.board_page import WITHOUT_TORCH, BoardError, locked, page_ready, prepare
+from utils.board_page import ROOT, WITHOUT_TORCH, BoardError, locked, page_ready, prepare
 
 ANSWER_SECONDS: Final = 3.0
 START_SECONDS: Final = 20.0
@@ -157,8 +157,8 @@ def _spawn(port: int) -> "subprocess.Popen[bytes]":
     flags = ["-port", str(port), "-bind_local", "-env_path", str(folder / "envs")]
     with _log_path(port).open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code, *flags, "-logging_level", "CRITICAL"],
-            cwd=folder,
+            [sys.executable, "-c", code, *flags, "-logging_level", "CRITICAL"],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

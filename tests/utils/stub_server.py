@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from utils.board_page import WITHOUT_TORCH
+from utils.board_page import ROOT, WITHOUT_TORCH
 from utils.board_server import probe
 
 
@@ -52,7 +52,8 @@ class VisdomServer:
         flags = ["-port", str(self.port), "-bind_local", "-env_path", str(self.envs), *self.flags]
         self.envs.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code, *flags, "-logging_level", "CRITICAL"],
+            [sys.executable, "-c", code, *flags, "-logging_level", "CRITICAL"],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

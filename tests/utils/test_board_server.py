@@ -23,7 +23,16 @@ from tests.utils.stub_server import (
 )
 from utils import board_server
 from utils.board_page import BoardError, locked
-from utils.board_server import complaint, ensure, our_pid, our_ports, probe, state_folder, stop
+from utils.board_server import (
+    bring_up,
+    complaint,
+    ensure,
+    our_pid,
+    our_ports,
+    probe,
+    state_folder,
+    stop,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +57,7 @@ def url(port: int) -> str:
 def servers(port: int) -> list[int]:
     """The pids of the visdom servers that were started on this port."""
     found = (p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"])
-    mine = (p for p in found if ["-port", str(port)] == p.info["cmdline"][4:6])
+    mine = (p for p in found if ["-port", str(port)] == p.info["cmdline"][3:5])
     return [p.pid for p in mine if alive(p.pid)]
 
 
@@ -143,6 +152,7 @@ def test_our_server_listens_to_this_machine_only_and_in_its_own_session(port: in
     listening = psutil.Process(pid).net_connections(kind="inet")
     assert {c.laddr.ip for c in listening if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
     assert os.getsid(pid) == pid
+    assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
     assert (state / "envs" / "main.json").is_file()
 
 
@@ -199,6 +209,18 @@ def test_a_port_that_is_taken_meanwhile_is_one_clear_line(
             ensure(port)
     assert "\n" not in str(caught.value)
     wait_for(lambda: not servers(port))
+
+
+def test_a_server_gets_its_page_first_and_says_so(port: int, monkeypatch: pytest.MonkeyPatch):
+    steps: list[str] = []
+    monkeypatch.setattr(board_server, "page_ready", lambda: False)
+    monkeypatch.setattr(board_server, "prepare", lambda: steps.append("prepare") or "no npm")
+    monkeypatch.setattr(board_server, "ensure", lambda port: steps.append("ensure") or "visdom")
+    assert bring_up(port, steps.append) == "visdom"
+    assert [step.split()[0] for step in steps] == ["getting", "prepare", "no", "ensure"]
+    monkeypatch.setattr(board_server, "page_ready", lambda: True)
+    monkeypatch.setattr(board_server, "prepare", lambda: None)
+    assert bring_up(port, pytest.fail) == "visdom"
 
 
 def test_a_state_folder_that_cannot_be_made_is_replaced(

@@ -27,7 +27,7 @@ class Sources:
         self.asked.append(source)
         if not getattr(self, source):
             return False
-        (self._pack if source == "npm" else self._download)(folder)
+        (self._pack(folder) if source == "npm" else self._download(Path(command[-1])))
         return True
 
     def _download(self, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,18 @@ def filled(values: list[float], limit: int = LIMIT) -> Trace:
 
 @given(st.lists(finite, max_size=400), st.integers(8, 64))
 def test_a_trace_keeps_the_extremes_the_newest_and_the_order(values: list[float], limit: int):
+    check(values, limit)
+
+
+@pytest.mark.parametrize("limit", [8, 9, 10, 13, 64])
+def test_a_trace_does_so_at_every_length(limit: int):
+    random = Random(limit)
+    values = [random.gauss(0, 1) for _ in range(300)]
+    for length in range(len(values)):
+        check(values[:length], limit)
+
+
+def check(values: list[float], limit: int) -> None:
     points = filled(values, limit).points()
     assert len(points) <= limit
     steps = [step for step, _ in points]

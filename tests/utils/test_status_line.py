@@ -160,6 +160,14 @@ def test_a_narrow_terminal_gets_a_shorter_line():
     assert "45% | 22,500/50,000" in "".join(written)
 
 
+def test_a_terminal_that_does_not_know_its_size_gets_the_whole_line():
+    with terminal(columns=0) as (stream, written):
+        line = StatusLine(stream)
+        line.update(STATUS)
+        line.close()
+    assert describe(STATUS) in "".join(written)
+
+
 def test_a_close_without_news_shows_nothing_twice(clock: Clock):
     stream = io.StringIO()
     line = StatusLine(stream)
