@@ -16,7 +16,7 @@ from core.schedules import Every, Linear
 from core.types import NEXT, Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
 
 from .acting import FreeActor, epsilon_greedy
-from .maths.values import q_target, td_error, weighted_loss
+from .maths.values import clipped, q_target, td_error, weighted_loss
 from .options.dqn import DQNOptions
 from .tensors import (
     gradient,
@@ -145,7 +145,8 @@ class DQNAgent:
         with torch.no_grad():
             q_t = self._target(obs_t)
             select_t = self._online(obs_t) if self._options.double else q_t
-            target = q_target(data["reward"], data["discount"], q_t, select_t)
+            reward = clipped(data["reward"], self._options.clip_reward)
+            target = q_target(reward, data["discount"], q_t, select_t)
         q_tm1: Tensor = self._online(obs_tm1)
         error = td_error(q_tm1, data["action"], target)
         return q_tm1, error, weighted_loss(error, data["weight"], self._options.loss)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from core.agent import Restart
 from core.episodes.stacking import FrameStack
-from core.parameters.generation import Generation
+from core.parameters.generation import Generation, Vector
 from core.parameters.kept import candidate_id
 from core.parameters.returns import CANDIDATE
 from core.seeding import SeedTree
@@ -44,8 +44,12 @@ class Normalizer:
         return ((inputs - self._shift) * self._scale).clip(-CLIP, CLIP)
 
     def fold(self, sums: Array) -> None:
-        """Folds in `[P, 3, D]`: each candidate's count, sum and sum of squares."""
-        for counts, totals, squares in sums[sums[:, 0, 0] > 0]:
+        """Folds in `[P, 3, D]`: each candidate's count, sum and sum of squares.
+
+        What a candidate saw that is not finite is left out, so that it spoils no other's view.
+        """
+        seen = (sums[:, 0, 0] > 0) & np.isfinite(sums).all(axis=(1, 2))
+        for counts, totals, squares in sums[seen]:
             self._count += counts[0]
             self._mean += (totals - counts[0] * self._mean) / self._count
             self._square += (squares - counts[0] * self._square) / self._count
@@ -73,8 +77,12 @@ class Population:
         self._next = 0
 
     def begin(self, generation: Generation) -> None:
-        """Hands out this generation's candidates from now on, and folds in what the last one saw."""
+        """Hands out this generation's candidates from now on; folds in what the last one saw."""
         self.normalizer.fold(self._sums)
+        self.resume(generation)
+
+    def resume(self, generation: Generation) -> None:
+        """Hands out a saved generation's candidates, from the first; what was seen is forgotten."""
         size = len(generation) if self.normalizer.on else 0
         self._sums = np.zeros((size, 3, self._inputs))
         self.generation, self._next = generation, 0
@@ -99,7 +107,10 @@ class Population:
 
 
 class CandidateActor:
-    """Each lane plays a candidate for an episode, then the next; without exploration the mean."""
+    """Each lane plays a candidate for an episode, then the next; without exploration the mean.
+
+    It sees with the population's eyes and plays the population's mean, until it takes others.
+    """
 
     def __init__(
         self, policy: ESMLP, stacks: FrameStack, lanes: int, population: Population
@@ -108,6 +119,7 @@ class CandidateActor:
         self._stacks = stacks
         self._population = population
         self._parameters = np.zeros((lanes, policy.size), np.float32)
+        self._mean: Vector | None = None
         self._normalizer = population.normalizer
         self._candidate = np.full(lanes, -1, np.int64)
         self._index = np.full(lanes, -1, np.int64)
@@ -140,11 +152,18 @@ class CandidateActor:
         if explore:
             playing = self._candidate >= 0
             self._population.watch(self._index[playing], inputs[playing])
-        actions = self._policy.act(self._parameters, self._normalizer(inputs))
+        parameters = self._parameters if explore else self._incumbent
+        actions = self._policy.act(parameters, self._normalizer(inputs))
         return actions, {CANDIDATE: self._candidate.copy()}
 
+    @property
+    def _incumbent(self) -> Vector:
+        """The mean, once a lane."""
+        mean = self._population.generation.mean if self._mean is None else self._mean
+        return np.broadcast_to(mean, self._parameters.shape)
+
     def take(self, weights: Tree) -> None:
-        """See `Actor.take`: the mean, in every lane, and how it sees observations."""
-        self._parameters[:] = weights["mean"]
+        """See `Actor.take`: the mean, and how it sees observations."""
+        self._mean = np.array(weights["mean"])
         self._normalizer = Normalizer(self._policy.inputs, self._normalizer.on)
         self._normalizer.load(weights["normalizer"])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from core.agent import AgentContext, Metrics
 from core.episodes.stacking import FrameStack
+from core.errors import UsageError
 from core.memories.episode_parameter import EpisodeParameterMemory
 from core.memory import Memory
 from core.parameters.generation import Generation, Vector
@@ -80,7 +81,8 @@ class SearchAgent(ABC):
         """See `Agent.actor`."""
         stacks = FrameStack(self._env.observations, lanes, self._window)
         actor = CandidateActor(self._policy, stacks, lanes, self._population)
-        actor.take(weights or self.weights())
+        if weights is not None:
+            actor.take(weights)
         return actor
 
     def learn(self, memory: Memory) -> Metrics:
@@ -90,8 +92,7 @@ class SearchAgent(ABC):
         """
         candidates = cast(EpisodeParameterMemory, memory)
         if not self._announced:
-            candidates.begin(self._population.generation)
-            self._announced = True
+            self._announce(candidates)
         returns = candidates.finished()
         if returns is None:
             return {}
@@ -115,6 +116,16 @@ class SearchAgent(ABC):
             "dropped": float(candidates.dropped),
             "flat": float(self._flat),
         }
+
+    def _announce(self, memory: EpisodeParameterMemory) -> None:
+        """Tells the memory who plays first; raises UsageError where it cannot hold them all."""
+        if memory.capacity < self._size:
+            raise UsageError(
+                f"memory_limit {memory.capacity} cannot hold a generation: population is "
+                f"{self._size}"
+            )
+        memory.begin(self._population.generation)
+        self._announced = True
 
     def _note_flat(self) -> None:
         """Counts a generation that says nothing, and says so the first time."""
@@ -142,7 +153,7 @@ class SearchAgent(ABC):
         """See `Agent.load`; the generation is played from its first candidate again."""
         self._mean = np.array(state["mean"])
         self._population.normalizer.load(state["weights"]["normalizer"])
-        self._population.begin(Generation.of(state["generation"]))
+        self._population.resume(Generation.of(state["generation"]))
         self._announced, self._flat = state["announced"], state["flat"]
         self.updates = state["updates"]
         restore_generator(self._rng, state["rng"])

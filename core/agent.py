@@ -23,6 +23,9 @@ class AgentOptions(Options):
     actions: ClassVar[frozenset[str]] = frozenset({"discrete", "continuous"})
     models: ClassVar[frozenset[str]] = frozenset()
 
+    def check(self, shared: SharedOptions) -> None:
+        """Raises UsageError where these keys and the run's contradict each other."""
+
 
 @dataclass(frozen=True)
 class AgentContext:

@@ -12,7 +12,7 @@ from .episodes.rows import Evict, RowWriter, check_rows, plan_rows
 from .errors import UsageError
 from .options import Options, SharedOptions, option
 from .seeding import generator_state, restore_generator
-from .storage.columns import FloatRule, FrameRule
+from .storage.columns import Chunking, FloatRule, FrameCodec, FrameRule
 from .storage.ring import RingBuffer, StorePlan, plan_store
 from .types import Array, ArraySpec, Batch, Columns, EnvSpec, Tree, Unit
 
@@ -35,6 +35,13 @@ class RowMemoryOptions(MemoryOptions):
     float_frames: FloatRule = option(
         "exact",
         help="float pictures: store as uint8 where exact and refuse else, or keep as is",
+    )
+    frame_codec: FrameCodec = option("raw", help="how pictures are compressed, without loss")
+    chunk_frames: int = option(
+        16, ge=2, le=256, unit="frames", help="pictures of a lane compressed together"
+    )
+    frame_dictionary: bool = option(
+        False, help="zstd: learn a dictionary from the first pictures; halves quiet games"
     )
 
 
@@ -186,7 +193,8 @@ class RingMemory(Memory):
     def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
         """See `Memory.plan`."""
         own = cast(RowMemoryOptions, options)
-        columns = plan_rows(context.env, context.extras, own.frames, own.float_frames)
+        chunking = Chunking(own.frame_codec, own.chunk_frames, own.frame_dictionary)
+        columns = plan_rows(context.env, context.extras, own.frames, own.float_frames, chunking)
         plan = plan_store(columns, context.shared.num_envs, options.memory_limit)
         least, keys = cls.least_rows(context.shared)
         if plan.rows_per_lane < least:

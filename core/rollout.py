@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .agent import Actor
-from .envs.base import Env
+from .envs.base import Env, Step
 from .memory import Writer
 from .metrics import Episodes
 from .types import Columns
 
 
 class Rollout:
-    """Steps all lanes of an environment and writes every step once."""
+    """Steps all lanes of an environment, writes every step once, and counts what was written."""
 
     def __init__(self, env: Env, actor: Actor, writer: Writer) -> None:
         self._env = env
@@ -23,6 +24,8 @@ class Rollout:
         self.episodes = Episodes(env.lanes)
         self._obs: Columns = {}
         self._first = np.ones(env.lanes, np.bool_)
+        self.waiting = False
+        """Whether no lane plays: the actor has nothing to play before the agent learns."""
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Begins the first episode of every lane; before the first step."""
@@ -33,10 +36,11 @@ class Rollout:
         """One step of every lane that plays; gives how many steps that were."""
         self._restart()
         playing = self._actor.playing
+        self.waiting = playing is not None and not playing.any()
         actions, extras = self._actor.act(self._obs, self._first, clock, explore=True)
         step = self._env.step(actions)
         if playing is not None:
-            step = replace(step, stepped=step.stepped & playing)
+            step = _only(step, playing)
         lanes = self._lanes[step.stepped]
         self._writer.append(
             actions[lanes],
@@ -48,7 +52,7 @@ class Rollout:
             lost_life=None if step.lost_life is None else step.lost_life[lanes],
             lanes=lanes,
         )
-        begun = self._lanes[step.started]
+        begun = self._lanes[step.started if playing is None else step.started & playing]
         if len(begun):
             self._writer.start(_pick(step.obs, begun), begun)
         self.episodes.record(step)
@@ -64,6 +68,13 @@ class Rollout:
         self._first = self._first.copy()
         self._first[lanes] = True
         self._writer.start(_pick(self._obs, lanes), lanes)
+        self.episodes.open_return[lanes], self.episodes.open_length[lanes] = 0.0, 0
+
+
+def _only(step: Step, playing: NDArray[np.bool_]) -> Step:
+    """The step as if the other lanes had stood still."""
+    infos = {key: np.where(playing, values, np.nan) for key, values in step.infos.items()}
+    return replace(step, stepped=step.stepped & playing, infos=infos)
 
 
 def _pick(columns: Columns, lanes: np.ndarray) -> Columns:

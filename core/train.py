@@ -69,7 +69,7 @@ def train(
     recorder: Recorder,
     stop: Callable[[], bool],
 ) -> None:
-    """Runs the loop until the clock reaches `steps`, or `stop` says so."""
+    """Runs the loop until the clock reaches `steps`, or `stop`, asked between steps, says so."""
     clock, agent, memory = parts.clock, parts.agent, parts.memory
     learn_due, eval_due = Every(options.train_interval), Every(options.eval_freq)
     log_due, save_due = Every(options.log_freq), Every(options.checkpoint_freq)
@@ -78,7 +78,7 @@ def train(
     learning = False
     while clock.step < options.steps and not stop():
         clock.step += rollout.step(clock.step)
-        due = learn_due.crossings(clock.step)
+        due = learn_due.crossings(clock.step) or int(rollout.waiting)
         learning = learning or (due > 0 and memory.ready(least))
         for _ in range(due * options.updates if learning else 0):
             recorder.meter.add(agent.learn(memory))
@@ -88,7 +88,6 @@ def train(
             recorder.log(rollout.episodes)
         if save_due.due(clock.step):
             recorder.save()
-        recorder.status("running", rollout.episodes)
     if recorder.logged_step != clock.step:
         recorder.log(rollout.episodes)
     judge.close()

@@ -37,7 +37,7 @@ class ESMLP:
         return np.concatenate(parts).astype(np.float32)
 
     def act(self, parameters: NDArray[np.float32], inputs: NDArray[np.float32]) -> Array:
-        """Actions of `[L, D]` parameters for `[L, inputs]`: indices `[L]`, or `[L, A]` in [-1, 1]."""
+        """Actions of `[L, D]` parameters for `[L, inputs]`: `[L]`, or `[L, A]` in [-1, 1]."""
         values = inputs
         begin = 0
         for number, (width, following) in enumerate(self._layers):

@@ -28,7 +28,9 @@ AGENTS: Final[Mapping[str, Component]] = {
     "es": Component("agents.es:ESAgent", "agents.options.es:ESOptions"),
 }
 ENVS: Final[Mapping[str, Component]] = {
+    "atari": Component("core.envs.atari:make", "core.envs.options:AtariOptions"),
     "gym": Component("core.envs.gym:make", "core.envs.options:GymOptions"),
+    "minatar": Component("core.envs.minatar:make", "core.envs.options:MinAtarOptions"),
     "toy": Component("core.envs.toy:make", "core.envs.options:ToyOptions"),
 }
 MODELS: Final[Mapping[str, Component]] = {

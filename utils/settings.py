@@ -153,11 +153,13 @@ def _build(
         return model(**own)
     except ValidationError as errors:
         error = errors.errors()[0]
+        why = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
+        if not error["loc"]:  # each key is allowed, but not beside the others
+            raise UsageError(f"keys {place('')} do not fit together: it takes {why}") from None
         key = str(error["loc"][0])
         if error["type"] == "missing":
             required = Takes.of(model.model_fields[key])
             raise UsageError(f"'{key}' is missing {place('')}: it takes {required}") from None
-        why = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
         takes = why or str(Takes.of(model.model_fields[key]))
         raise UsageError(_refusal(key, values.get(key), takes, place(key))) from None
 

@@ -96,12 +96,16 @@ def describe(status: Mapping[str, Any]) -> str:
         f"{step:,}/{steps:,}",
         f"{_number(status.get('steps_per_second'), ',.0f')} steps/s",
         f"{_clock(status.get('seconds_left'))} left",
-        f"return {_number(status.get('last_return'), '.1f')}",
+        f"return {_number(status.get('last_return'), '.1f')}{_fallen(status)}",
         f"epsilon {_number(status.get('epsilon'), '.2f')}",
         f"memory {_number(status.get('memory_fill'), '.0%')}:"
         f" {_size(status.get('memory_bytes'))} of {_size(status.get('memory_bytes_full'))}",
     )
     return " | ".join(parts)
+
+
+def _fallen(status: Mapping[str, Any]) -> str:
+    return " (evaluation far below its best)" if status.get("fallen") else ""
 
 
 def _bar(stream: TextIO) -> Any:

@@ -11,6 +11,14 @@ def chosen(q_tm1: Tensor, a_tm1: Tensor) -> Tensor:
     return q_tm1.gather(1, a_tm1.unsqueeze(1)).squeeze(1)
 
 
+def clipped(r_t: Tensor, bound: float) -> Tensor:
+    """Rewards within [-bound, bound], `[B]`; 0 leaves them as they are.
+
+    With bound 1 and whole rewards that is their sign, as in Mnih et al. (2015).
+    """
+    return r_t.clamp(-bound, bound) if bound else r_t
+
+
 def q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, select_t: Tensor) -> Tensor:
     """r_t + discount_t * q_t(argmax of select_t), all `[B]` or `[B, A]`; no gradient.
 

@@ -5,7 +5,8 @@ from typing import ClassVar, Literal
 from pydantic import field_validator
 
 from core.agent import AgentOptions
-from core.options import option
+from core.errors import UsageError
+from core.options import SharedOptions, option
 from core.types import Unit
 
 
@@ -32,6 +33,9 @@ class DQNOptions(AgentOptions):
     double: bool = option(False, help="the online network chooses the target's action")
     loss: Literal["huber", "mse"] = option("huber", help="loss of the temporal difference")
     clip_grad: float = option(10.0, ge=0, help="greatest norm of the gradient; 0: any")
+    clip_reward: float = option(
+        0.0, ge=0, help="rewards beyond this, up or down, are learnt as this; 0: as they are"
+    )
 
     @field_validator("target_model_update")
     @classmethod
@@ -39,3 +43,11 @@ class DQNOptions(AgentOptions):
         if value >= 1 and value != int(value):
             raise ValueError("a share below 1, or a whole number of env steps")
         return value
+
+    def check(self, shared: SharedOptions) -> None:
+        """See `AgentOptions.check`: a batch holds sums of n rewards, and each would be clipped."""
+        if self.clip_reward and shared.n_step > 1:
+            raise UsageError(
+                f"clip_reward {self.clip_reward:g} clips single rewards, and n_step "
+                f"{shared.n_step} sums them first; set --n_step 1 or --clip_reward 0"
+            )

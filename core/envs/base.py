@@ -16,7 +16,8 @@ class Step:
 
     Where `stepped`, a step happened, and `next_obs` is its true observation, an episode's last
     included. Where `started`, a new episode begins with `obs`, which is what to act on next; an
-    autoreset that costs a call of its own is a start without a step.
+    autoreset that costs a call of its own is a start without a step. Where `lost_life`, nothing is
+    worth anything from here on to whoever learns, but the episode and its return go on.
     """
 
     stepped: NDArray[np.bool_]
@@ -41,6 +42,8 @@ class Env(Protocol):
 
     spec: EnvSpec
     lanes: int
+    about: str
+    """What was decided about it, preprocessing above all, on one line; may be empty."""
 
     def reset(self, seeds: Sequence[int]) -> Columns:
         """Begins an episode in every lane, each seeded by its own number; `[L, ...]`."""

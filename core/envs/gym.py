@@ -14,7 +14,6 @@ from .spaces import needs_flattening
 from .vector import GymVector
 
 EXTRAS: Final = {
-    "ALE": "atari",
     "box2d": "box2d",
     "mujoco": "mujoco",
     "toy_text": "toy-text",
@@ -32,11 +31,13 @@ def make(options: GymOptions, lanes: int) -> GymVector:
     return vectorize([one] * lanes, options.game)
 
 
-def vectorize(makers: list[Callable[[], gym.Env[Any, Any]]], game: str) -> GymVector:
+def vectorize(
+    makers: list[Callable[[], gym.Env[Any, Any]]], game: str, about: str = ""
+) -> GymVector:
     """Steps environments one after the other, resetting each as its episode ends."""
     envs = SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
     try:
-        return GymVector(envs)
+        return GymVector(envs, about)
     except UsageError as error:
         envs.close()
         raise UsageError(f"'{game}' cannot be used: {error}") from None
@@ -83,6 +84,8 @@ def _make_one(game: str) -> gym.Env[Any, Any]:
 
 def _unknown(game: str) -> str:
     namespace = game.partition("/")[0]
+    if namespace == "ALE":
+        return f"'{game}' is a game of Atari: set --env_type atari"
     if namespace in EXTRAS:
         return f"'{game}' needs a package: {_install(game)}"
     return f"gymnasium knows no game '{game}'{did_you_mean(game, _close(game))}"

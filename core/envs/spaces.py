@@ -1,5 +1,6 @@
 """Between gymnasium's spaces and our specs: flat observations, actions in the agent's unit."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -15,6 +16,7 @@ from ..types import (
     Columns,
     ContinuousActions,
     DiscreteActions,
+    image_layout,
 )
 
 PLAIN = (spaces.Box, spaces.MultiBinary)
@@ -36,6 +38,15 @@ def observation_specs(space: gym.Space[Any]) -> dict[str, ArraySpec]:
     if loose := [part for part in parts.values() if not isinstance(part, PLAIN)]:
         raise UsageError(f"its observations {loose[0]} have no fixed shape")
     return {name: ArraySpec(part.shape, part.dtype) for name, part in parts.items()}
+
+
+def pictures(observations: Mapping[str, ArraySpec]) -> list[str]:
+    """What each picture among the columns is taken for: its shape, dtype and layout."""
+    return [
+        f"{name} is a picture {list(spec.shape)} of {spec.dtype}, {image_layout(spec.shape)}"
+        for name, spec in observations.items()
+        if spec.is_frame and len(spec.shape) <= 3
+    ]
 
 
 def _parts(space: gym.Space[Any], name: str) -> dict[str, Any]:

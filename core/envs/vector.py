@@ -1,7 +1,7 @@
 """A gymnasium vector environment made an `Env`, in whichever autoreset mode it runs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..types import Array, Columns, EnvSpec
 from .base import Step
-from .spaces import ActionScaler, action_space, flat_observation, observation_specs
+from .spaces import ActionScaler, action_space, flat_observation, observation_specs, pictures
+
+LOST_LIFE: Final = "engram.lost_life"
+"""The info by which an environment tells that a life was lost, and the episode goes on."""
 
 
 class GymVector:
@@ -18,15 +21,17 @@ class GymVector:
 
     gymnasium's three modes differ in when a finished lane is reset: by us (DISABLED), within the
     last step, whose true observation then hides in the infos (SAME_STEP), or by a step of its own
-    that ignores its action and must not be stored (NEXT_STEP).
+    that ignores its action and must not be stored (NEXT_STEP). The info `LOST_LIFE` of a step is
+    its `lost_life`. `about` is what the environment's maker says of it, and how its pictures lie.
     """
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, envs: VectorEnv[Any, Any, Any], about: str = "") -> None:
         self._envs = envs
         self._mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.lanes = envs.num_envs
         single = envs.single_observation_space
         self.spec = EnvSpec(observation_specs(single), action_space(envs.single_action_space))
+        self.about = "; ".join(filter(None, [about, *pictures(self.spec.observations)]))
         self._scale = ActionScaler(envs.single_action_space)
         self._all = np.ones(self.lanes, np.bool_)
         self._none = np.zeros(self.lanes, np.bool_)
@@ -55,6 +60,8 @@ class GymVector:
             else:
                 fresh, _ = self._envs.reset(options={"reset_mask": ended})
                 acted_on = flat_observation(fresh)
+        numbers = _numbers(infos, stepped, ended)
+        lost_life = numbers.pop(LOST_LIFE, None)
         return Step(
             stepped=stepped,
             reward=np.asarray(reward, np.float64),
@@ -63,8 +70,8 @@ class GymVector:
             next_obs=next_obs,
             started=started,
             obs=acted_on,
-            lost_life=None,
-            infos=_numbers(infos, stepped, ended),
+            lost_life=None if lost_life is None else lost_life == 1,
+            infos=numbers,
         )
 
     def restart(self, lanes: NDArray[np.int64], seeds: Sequence[int]) -> Columns:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptMemoryError
-from ..storage.columns import ColumnPlan, FloatRule, FrameRule, plan_column
+from ..storage.columns import UNCHUNKED, Chunking, ColumnPlan, FloatRule, FrameRule, plan_column
 from ..storage.ring import RingBuffer
 from ..types import (
     NEXT,
@@ -39,7 +39,11 @@ LANE_SHIFT: Final = 40
 
 
 def plan_rows(
-    env: EnvSpec, extras: Mapping[str, ArraySpec], frames: FrameRule, floats: FloatRule
+    env: EnvSpec,
+    extras: Mapping[str, ArraySpec],
+    frames: FrameRule,
+    floats: FloatRule,
+    chunking: Chunking = UNCHUNKED,
 ) -> list[ColumnPlan]:
     """The columns of a ring of episodes. Raises ValueError where two would bear one name."""
     names = [
@@ -51,7 +55,7 @@ def plan_rows(
     clash = {name for name in names if names.count(name) > 1} | (RESERVED_COLUMNS & set(extras))
     if clash:
         raise ValueError(f"two columns are named {', '.join(sorted(clash))}")
-    plans = [plan_column(n, spec, frames, floats) for n, spec in env.observations.items()]
+    plans = [plan_column(n, spec, frames, floats, chunking) for n, spec in env.observations.items()]
     plans += [plan_column(name, spec, "none") for name, spec in {**extras, **BOOK}.items()]
     return [*plans, _plan_action(env)]
 

@@ -35,12 +35,11 @@ class EpisodeIndex:
         """See `EpisodeSpans.counts`."""
         lanes = np.arange(self._ring.plan.lanes)
         begun = self._ring.heads > self._ring.tails
-        oldest = self.of(lanes, np.where(begun, self._ring.tails, 0))
-        newest = self.of(lanes, np.where(begun, self._ring.heads - 1, 0))
+        oldest = self._of(lanes, np.where(begun, self._ring.tails, 0))
+        newest = self._of(lanes, np.where(begun, self._ring.heads - 1, 0))
         return oldest, np.where(begun, newest - oldest + 1, 0)
 
-    def of(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `EpisodeSpans.of`."""
+    def _of(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._ring.gather("episode", self._ring.where(lanes, rows)).astype(np.int64)
 
     def starts(
@@ -58,7 +57,7 @@ def evict_whole_episodes(ring: RingBuffer, lanes: NDArray[np.int64]) -> None:
     """Drops what is left of an episode that lost its first row, unless it is the lane's newest.
 
     The newest is spared, since it is still being written: an episode longer than the ring keeps
-    its newest rows.
+    its newest rows, until the next one has a step, so that a lane that steps never holds nothing.
     """
     lanes = lanes[ring.tails[lanes] > 0]
     if not len(lanes):
@@ -66,6 +65,7 @@ def evict_whole_episodes(ring: RingBuffer, lanes: NDArray[np.int64]) -> None:
     where = ring.where(lanes, ring.tails[lanes])
     cut = ring.gather("age", where) > 0
     lanes, episodes = lanes[cut], ring.gather("episode", where)[cut].astype(np.int64)
-    following = first_rows(ring, lanes, episodes + 1)
-    whole = following < ring.heads[lanes]
-    ring.evict(lanes[whole], following[whole])
+    newest = ring.gather("episode", ring.where(lanes, ring.heads[lanes] - 1))
+    over = newest != episodes
+    if over.any():  # rarely: looked for only then, since every step of every lane comes by here
+        ring.evict(lanes[over], first_rows(ring, lanes[over], episodes[over] + 1))

@@ -68,10 +68,7 @@ def newest_windows(
     firsts: list[int] = []
     counts: list[int] = []
     for lane in range(ring.plan.lanes):
-        newest = ring.heads[lane] - 1
-        # a step has at most one closing row of its own, so that twice as many rows hold them all
-        rows = np.arange(max(ring.tails[lane], newest - 2 * length), max(newest, 0))
-        rows = rows[starts.legal(np.full(len(rows), lane), rows)][-length:]
+        rows = _newest_steps(ring, starts, lane, length)
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
         for piece in np.split(rows, cuts):
             if len(piece):
@@ -81,3 +78,19 @@ def newest_windows(
     weight = np.ones(len(lanes), np.float32)
     draw = Draw(np.array(lanes, np.int64), np.array(firsts, np.int64), weight)
     return draw, np.array(counts, np.int64)
+
+
+def _newest_steps(
+    ring: RingBuffer, starts: LegalStarts, lane: int, length: int
+) -> NDArray[np.int64]:
+    """Rows of a lane's newest `length` legal starts, or of all if there are fewer."""
+    tail, newest = int(ring.tails[lane]), int(ring.heads[lane]) - 1
+    # a step has one closing row of its own at most, so that twice as many rows hold them all,
+    # unless episodes were broken off before their first step
+    reach = 2 * length
+    while True:
+        rows = np.arange(max(tail, newest - reach), max(newest, 0))
+        rows = rows[starts.legal(np.full(len(rows), lane), rows)]
+        if len(rows) >= length or newest - reach <= tail:
+            return rows[-length:]
+        reach *= 2

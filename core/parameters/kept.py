@@ -14,6 +14,7 @@ from .store import Copies, ParameterStore
 
 INDEX_BITS: Final = 20
 NO_GENERATION: Final = -1
+FIRST_VECTOR: Final = -(1 << 62)
 RECORD: Final = np.dtype(
     [("id", np.int64), ("generation", np.int64), ("total_reward", np.float64), ("length", np.int64)]
 )
@@ -22,7 +23,10 @@ COLUMNS: Final = ("parameters", *(RECORD.names or ()), "weight")
 
 
 def candidate_id(number: int, index: NDArray[np.int64] | int) -> Any:
-    """Names a candidate for ever: its generation above bit 20, its index below."""
+    """Names a candidate for ever: its generation above bit 20, its index below.
+
+    Those of no generation are counted from `FIRST_VECTOR` instead.
+    """
     return (number << INDEX_BITS) | index
 
 
@@ -37,12 +41,13 @@ class Pending:
 
     def add(self, results: Mapping[str, NDArray[Any]]) -> None:
         """Takes the results of this generation's candidates out of some; the first one counts."""
-        mine = results[CANDIDATE] >> INDEX_BITS == self.generation.number
+        mine = np.flatnonzero(results[CANDIDATE] >> INDEX_BITS == self.generation.number)
         index = results[CANDIDATE][mine] & ((1 << INDEX_BITS) - 1)
+        index, first = np.unique(index, return_index=True)
         fresh = ~self.done[index]
-        index = index[fresh]
-        self.total_reward[index] = results["total_reward"][mine][fresh]
-        self.length[index] = results["length"][mine][fresh]
+        index, rows = index[fresh], mine[first][fresh]
+        self.total_reward[index] = results["total_reward"][rows]
+        self.length[index] = results["length"][rows]
         self.done[index] = True
 
     def state(self) -> Tree:
@@ -94,11 +99,14 @@ class Kept:
                 self.tail += 1
 
     def add_vector(self, parameters: Vector, total_reward: float, length: int) -> None:
-        """Keeps a copy of any parameters; raises ValueError for a store that keeps no copies."""
+        """Keeps a copy of any parameters; raises ValueError for a store that keeps no copies.
+
+        What `Copies.put_vector` refuses changes nothing.
+        """
         if not isinstance(self.store, Copies):
             raise ValueError("only --remember copies keeps parameters that no generation proposed")
-        name = candidate_id(NO_GENERATION, self.head)
-        self.store.put_vector(self._next((name, NO_GENERATION, total_reward, length)), parameters)
+        self.store.put_vector(self.head % len(self._records), parameters)
+        self._next((FIRST_VECTOR + self.head, NO_GENERATION, total_reward, length))
 
     def _next(self, record: tuple[int, int, float, int]) -> int:
         slot = self.head % len(self._records)

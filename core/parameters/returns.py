@@ -50,13 +50,14 @@ class ReturnWriter:
     ) -> None:
         """See `Writer.append`; `extras` may name the candidate that plays, -1 is none."""
         lanes = self._lanes if lanes is None else lanes
-        self._total[lanes] += reward
+        with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN, to be dropped
+            self._total[lanes] += reward
         self._length[lanes] += 1
         ended = terminated | truncated
         if not ended.any():
             return
         over = lanes[ended]
-        named = np.full(len(over), -1) if not extras else extras[CANDIDATE][ended]
+        named = (extras or {}).get(CANDIDATE, np.full(len(lanes), -1))[ended]
         result = {CANDIDATE: named, "total_reward": self._total[over], "length": self._length[over]}
         self._ring.write(self._ring.make_room(over), result)
         self._ring.publish(over)

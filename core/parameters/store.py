@@ -40,7 +40,12 @@ class Copies:
         self._parameters[slot] = generation.candidate(index)
 
     def put_vector(self, slot: int, parameters: Vector) -> None:
-        """Keeps a copy of any parameters."""
+        """Keeps a copy of any finite parameters `[D]`; raises ValueError for others."""
+        if np.shape(parameters) != self._parameters[slot].shape:
+            mine = self._parameters[slot].shape
+            raise ValueError(f"parameters have shape {np.shape(parameters)}, not {mine}")
+        if not np.isfinite(parameters).all():
+            raise ValueError("parameters are not finite")
         self._parameters[slot] = parameters
 
     def get(self, slot: int) -> Vector:

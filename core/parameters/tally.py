@@ -48,13 +48,17 @@ class Tally:
     def claim(self, parameters: Vector) -> float:
         """Keeps a copy of parameters with the oldest return that no candidate claims; gives it.
 
-        Raises ValueError where no such episode has ended.
+        A return that is not finite is given and counted in `dropped`; nothing is kept. Raises
+        ValueError where no such episode has ended, and for parameters that cannot be kept.
         """
         self._collect()
         if not self._unclaimed:
             raise ValueError("no episode has ended since the last call")
         total, length = self._unclaimed[0]
-        self._kept.add_vector(parameters, total, length)
+        if np.isfinite(total):
+            self._kept.add_vector(parameters, total, length)
+        else:
+            self.dropped += 1
         self._unclaimed.popleft()
         return total
 

@@ -30,11 +30,19 @@ def run(
     actor = parts.agent.actor(parts.env.lanes, seeds.generator("explore"))
     rollout = Rollout(parts.env, actor, parts.memory.writer())
     status, report, error = "failed", Report(), ""
+
+    def between_steps() -> bool:
+        """Asked between any two steps, of evaluations too: shows the status, says when to stop."""
+        recorder.status("running", rollout.episodes)
+        return stop()
+
+    if parts.env.about:
+        recorder.say(parts.env.about)
     try:
         rollout.begin(seeds.integers("env", parts.env.lanes))
-        train(parts, rollout, options, recorder, stop)
+        train(parts, rollout, options, recorder, between_steps)
         recorder.save()
-        report = Report.of(parts, recorder, options.eval_limit, stop)
+        report = Report.of(parts, recorder, options.eval_limit, between_steps)
         status = "interrupted" if stop() else "finished"
         recorder.say(f"{status} at step {parts.clock.step:,}{report.sentence()}: {folder.path}")
     except Exception as raised:

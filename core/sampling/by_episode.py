@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .uniform import EMPTY, Candidates, Draw, LegalStarts, all_starts, draw_legal
+from .uniform import EMPTY, Candidates, Draw, LegalStarts, draw_legal
 
 
 class EpisodeSpans(Protocol):
@@ -18,9 +18,6 @@ class EpisodeSpans(Protocol):
         self, lanes: NDArray[np.int64], episodes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First legal start and number of legal starts, which lie side by side; `[n]` each."""
-
-    def of(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The episode of rows."""
 
 
 class ByEpisode:
@@ -36,23 +33,25 @@ class ByEpisode:
         if not ends[-1]:
             raise ValueError(EMPTY)
 
-        def propose(count: int) -> Candidates:
-            picks = rng.integers(0, ends[-1], count)
-            lanes = np.searchsorted(ends, picks, side="right")
-            episodes = lows[lanes] + picks - (ends[lanes] - counts[lanes])
+        def nth(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            lanes = np.searchsorted(ends, places, side="right")
+            return lanes, lows[lanes] + places - (ends[lanes] - counts[lanes])
+
+        def start_in(lanes: NDArray[np.int64], episodes: NDArray[np.int64]) -> Candidates:
             first, legal = self._spans.starts(lanes, episodes)
-            rows = first + np.floor(rng.random(count) * legal).astype(np.int64)
+            rows = first + np.floor(rng.random(len(lanes)) * legal).astype(np.int64)
             return lanes, rows, legal > 0
 
-        return draw_legal(size, rng, propose, lambda: self._one_each(starts, rng))
+        def propose(count: int) -> Candidates:
+            return start_in(*nth(rng.integers(0, ends[-1], count)))
 
-    def _one_each(
-        self, starts: LegalStarts, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A start of each episode, so that choosing among them chooses an episode."""
-        lanes, rows = all_starts(starts)
-        order = rng.permutation(len(rows))
-        lanes, rows = lanes[order], rows[order]
-        keys = np.stack([lanes, self._spans.of(lanes, rows)])
-        _, first = np.unique(keys, axis=1, return_index=True)
-        return lanes[first], rows[first]
+        def choose(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            lanes, episodes = nth(np.arange(ends[-1]))
+            known = np.flatnonzero(self._spans.starts(lanes, episodes)[1])
+            if not len(known):
+                raise ValueError(EMPTY)
+            picks = rng.choice(known, count)
+            lanes, rows, _ = start_in(lanes[picks], episodes[picks])
+            return lanes, rows
+
+        return draw_legal(size, propose, choose)

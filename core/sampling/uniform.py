@@ -54,14 +54,13 @@ Candidates = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 def draw_legal(
     size: int,
-    rng: np.random.Generator,
     propose: Callable[[int], Candidates],
-    enumerate_all: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]],
+    choose: Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> Draw:
     """Draws candidates until all are legal; those that are not are few, and drawn again.
 
-    Where they are not few, a bounded number of rounds falls back to choosing among all, as
-    `enumerate_all` lists them. Raises ValueError where there is none.
+    Where they are not few, a bounded number of rounds falls back to `choose`, which looks at all
+    there are, draws so many legal ones, and raises ValueError where there is none.
     """
     lanes, rows = np.empty(size, np.int64), np.empty(size, np.int64)
     missing = np.arange(size)
@@ -70,12 +69,9 @@ def draw_legal(
         lanes[missing], rows[missing] = lane, row
         missing = missing[~legal]
         if not len(missing):
-            return Draw(lanes, rows, np.ones(size, np.float32))
-    known_lanes, known_rows = enumerate_all()
-    if not len(known_rows):
-        raise ValueError(EMPTY)
-    picks = rng.integers(0, len(known_rows), len(missing))
-    lanes[missing], rows[missing] = known_lanes[picks], known_rows[picks]
+            break
+    else:
+        lanes[missing], rows[missing] = choose(len(missing))
     return Draw(lanes, rows, np.ones(size, np.float32))
 
 
@@ -95,4 +91,11 @@ class Uniform:
             rows = lows[lanes] + picks - (ends[lanes] - counts[lanes])
             return lanes, rows, starts.legal(lanes, rows)
 
-        return draw_legal(size, rng, propose, lambda: all_starts(starts))
+        def choose(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            lanes, rows = all_starts(starts)
+            if not len(rows):
+                raise ValueError(EMPTY)
+            picks = rng.integers(0, len(rows), count)
+            return lanes[picks], rows[picks]
+
+        return draw_legal(size, propose, choose)

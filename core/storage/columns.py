@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..types import Array, ArraySpec
 
-Kind = Literal["packed", "frames"]
+Kind = Literal["packed", "frames", "chunks"]
+FrameCodec = Literal["raw", "lz4", "zstd"]
 FrameRule = Literal["auto", "none"]
 FloatRule = Literal["exact", "keep"]
 FRAME_BYTES = 256
@@ -31,6 +32,18 @@ class Where(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Chunking:
+    """How frames are put into chunks: compressed by what, how many, with a dictionary or not."""
+
+    codec: FrameCodec = "raw"
+    frames: int = 16
+    dictionary: bool = False
+
+
+UNCHUNKED = Chunking()
+
+
+@dataclass(frozen=True)
 class ColumnPlan:
     """How a column will be stored: known, with its cost, before a byte is taken.
 
@@ -42,6 +55,7 @@ class ColumnPlan:
     spec: ArraySpec
     kind: Kind
     stored: np.dtype[Any]
+    chunking: Chunking = UNCHUNKED
 
     @property
     def bytes_per_row(self) -> int:
@@ -50,7 +64,11 @@ class ColumnPlan:
 
 
 def plan_column(
-    name: str, spec: ArraySpec, frames: FrameRule = "auto", floats: FloatRule = "exact"
+    name: str,
+    spec: ArraySpec,
+    frames: FrameRule = "auto",
+    floats: FloatRule = "exact",
+    chunking: Chunking = UNCHUNKED,
 ) -> ColumnPlan:
     """Decides the layout of one column.
 
@@ -59,11 +77,11 @@ def plan_column(
     exact; `floats='keep'` stores them as they are, at four or eight times the bytes.
     """
     is_frame = frames == "auto" and len(spec.shape) >= 2 and spec.size >= FRAME_BYTES
-    if is_frame and spec.dtype in (np.uint8, np.bool_):
-        return ColumnPlan(name, spec, "frames", spec.dtype)
-    if is_frame and spec.dtype.kind == "f":
-        return ColumnPlan(name, spec, "frames", _UINT8 if floats == "exact" else spec.dtype)
-    return ColumnPlan(name, spec, "packed", spec.dtype)
+    if not is_frame or not (spec.dtype in (np.uint8, np.bool_) or spec.dtype.kind == "f"):
+        return ColumnPlan(name, spec, "packed", spec.dtype)
+    exact = spec.dtype.kind == "f" and floats == "exact"
+    kind: Kind = "frames" if chunking.codec == "raw" else "chunks"
+    return ColumnPlan(name, spec, kind, _UINT8 if exact else spec.dtype, chunking)
 
 
 class Column(Protocol):
@@ -79,6 +97,9 @@ class Column(Protocol):
 
     def gather(self, where: Where, out: Array | None = None) -> Array:
         """The items of those rows, `[*where, *item]`, copied once: into `out`, or fresh."""
+
+    def usage(self, written: int) -> int:
+        """Bytes in use of its own, once so many slots were written."""
 
 
 def to_stored(plan: ColumnPlan, values: Array) -> Array:
@@ -124,6 +145,10 @@ class PackedColumn:
             return out
         return self._field[where.slots].astype(self.plan.spec.dtype, copy=False)
 
+    def usage(self, written: int) -> int:
+        """See `Column.usage`: the rows are accounted for as a whole, by the ring."""
+        return 0
+
 
 class FrameColumn:
     """Raw frames in an array of their own, one a row."""
@@ -143,6 +168,10 @@ class FrameColumn:
             return out
         taken = self._frames.take(where.slots, axis=0, out=out, mode="clip")
         return taken.astype(self.plan.spec.dtype, copy=False)
+
+    def usage(self, written: int) -> int:
+        """See `Column.usage`."""
+        return written * self.plan.bytes_per_row
 
 
 def packed_dtype(plans: Sequence[ColumnPlan]) -> np.dtype[Any]:

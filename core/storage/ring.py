@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from ..errors import CorruptMemoryError
 from ..types import Array, Tree
 from .allocators import Allocator, Heap
 from .columns import Column, ColumnPlan, FrameColumn, PackedColumn, Where, packed_dtype
+
+if TYPE_CHECKING:
+    from .chunks import ChunkedColumn
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class StorePlan:
     @property
     def bytes_per_row(self) -> int:
         """Bytes a row takes, everything counted."""
-        frames = sum(plan.bytes_per_row for plan in self.columns if plan.kind == "frames")
+        frames = sum(plan.bytes_per_row for plan in self.columns if plan.kind != "packed")
         return packed_dtype(self.columns).itemsize + frames
 
     @property
@@ -54,13 +57,25 @@ class RingBuffer:
         self._records = allocator.allocate((plan.rows,), packed_dtype(plan.columns))
         self._columns: dict[str, Column] = {}
         self._frames: dict[str, Array] = {}
+        self._chunks: list[ChunkedColumn] = []
         for column in plan.columns:
             if column.kind == "packed":
                 self._columns[column.name] = PackedColumn(column, self._records)
+            elif column.kind == "chunks":
+                self._add_chunks(column, allocator)
             else:
                 shape = (plan.rows, *column.spec.shape)
                 frames = self._frames[column.name] = allocator.allocate(shape, column.stored)
                 self._columns[column.name] = FrameColumn(column, frames)
+
+    def _add_chunks(self, column: ColumnPlan, allocator: Allocator) -> None:
+        from .chunks import ChunkedColumn  # numba compiles for a while: only where it is used
+
+        lanes, rows = self.plan.lanes, self.plan.rows_per_lane
+        raw = lanes * rows * column.bytes_per_row
+        chunks = ChunkedColumn(column, lanes, rows, allocator, raw)
+        self._columns[column.name] = chunks
+        self._chunks.append(chunks)
 
     def where(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> Where:
         """Finds rows; `lanes` and `rows` broadcast. The rows have to be held."""
@@ -74,6 +89,8 @@ class RingBuffer:
         """
         rows = self.heads[lanes]
         self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
+        for chunks in self._chunks:
+            self.evict(lanes, chunks.make_room(lanes, rows, self.tails[lanes]))
         return self.where(lanes, rows)
 
     def evict(self, lanes: NDArray[np.int64], tails: NDArray[np.int64]) -> None:
@@ -110,7 +127,9 @@ class RingBuffer:
     def usage(self) -> dict[str, int]:
         """Bytes in use by tier: the slots that were ever written."""
         written = int(np.minimum(self.heads, self.plan.rows_per_lane).sum())
-        return {self.tier: written * self.plan.bytes_per_row}
+        packed = written * self._records.itemsize
+        own = sum(column.usage(written) for column in self._columns.values())
+        return {self.tier: packed + own}
 
     def state(self) -> Tree:
         """Counters and every slot, as they are; the arrays are not copied."""

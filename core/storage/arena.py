@@ -1,0 +1,59 @@
+"""The arena: blobs of a lane in blocks, oldest out first, blocks used again as they empty."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Array
+from .allocators import Allocator
+
+NONE = -1
+
+
+class Arena:
+    """Bytes for blobs of different length, `blocks` blocks a lane.
+
+    A lane fills one block after the other and lets go of its oldest blobs first; of the blocks that
+    are empty it takes the first, so that memory which was never needed is never touched.
+    """
+
+    def __init__(self, allocator: Allocator, lanes: int, blocks: int, block_bytes: int) -> None:
+        self.block_bytes = block_bytes
+        self.bytes: Array = allocator.allocate((lanes * blocks * block_bytes,), np.dtype(np.uint8))
+        self._blobs = np.zeros((lanes, blocks), np.int64)
+        self._touched = np.zeros(lanes, np.int64)
+        self._block = np.full(lanes, NONE, np.int64)
+        self._fill = np.zeros(lanes, np.int64)
+
+    def put(self, lane: int, blob: NDArray[np.uint8]) -> int:
+        """Copies a blob in and gives its offset, or -1 where no block has room for it."""
+        fits = self._block[lane] != NONE and self._fill[lane] + len(blob) <= self.block_bytes
+        if not fits and not self._next_block(lane):
+            return NONE
+        blocks = self._blobs.shape[1]
+        begin = (lane * blocks + self._block[lane]) * self.block_bytes + self._fill[lane]
+        self.bytes[begin : begin + len(blob)] = blob
+        self._fill[lane] += len(blob)
+        self._blobs[lane, self._block[lane]] += 1
+        return int(begin)
+
+    def _next_block(self, lane: int) -> bool:
+        current = self._block[lane]
+        taken = self._blobs[lane] > 0
+        if current != NONE and not taken[current]:  # emptied while it was filled: begin it anew
+            self._fill[lane] = 0
+            return True
+        block = int(np.argmin(taken))
+        if taken[block]:
+            return False
+        self._block[lane], self._fill[lane] = block, 0
+        self._touched[lane] = max(self._touched[lane], block + 1)
+        return True
+
+    def free(self, lane: int, offset: int) -> None:
+        """Lets go of the blob at an offset."""
+        self._blobs[lane, offset // self.block_bytes % self._blobs.shape[1]] -= 1
+
+    @property
+    def used(self) -> int:
+        """Bytes of the blocks that were ever used."""
+        return int(self._touched.sum()) * self.block_bytes

@@ -1,0 +1,76 @@
+"""Compressors of a chunk's stream, and what they learn once from the first frames (priors)."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Stream = NDArray[np.uint8]
+RAW: Final = 0
+LZ4: Final = 1
+ZSTD: Final = 2
+
+
+class Codec(Protocol):
+    """Makes a stream smaller, exactly reversibly."""
+
+    form: int
+
+    def compress(self, stream: Stream) -> bytes:
+        """The stream, smaller or not."""
+
+
+class Lz4:
+    """LZ4 blocks; decoded by our own kernel."""
+
+    form = LZ4
+
+    def compress(self, stream: Stream) -> bytes:
+        """See `Codec.compress`."""
+        from lz4 import block
+
+        packed: bytes = block.compress(stream.data, store_size=False)
+        return packed
+
+
+class Zstd:
+    """Zstandard, level 3, without what a decoder knows anyway."""
+
+    form = ZSTD
+
+    def __init__(self, dictionary: bytes = b"") -> None:
+        import zstandard
+
+        trained = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+        options: dict[str, Any] = {"dict_data": trained} if trained else {}
+        self._compressor = zstandard.ZstdCompressor(
+            level=3, write_checksum=False, write_dict_id=False, **options
+        )
+        self._decompressor = zstandard.ZstdDecompressor(**options)
+
+    def compress(self, stream: Stream) -> bytes:
+        """See `Codec.compress`."""
+        packed: bytes = self._compressor.compress(stream.data)
+        return packed
+
+    def decompress(self, packed: Stream) -> Stream:
+        """The stream again; raises zstandard.ZstdError for bytes that are none."""
+        return np.frombuffer(self._decompressor.decompress(packed.data), np.uint8)
+
+
+def train_dictionary(streams: Sequence[bytes], size: int) -> bytes:
+    """A dictionary learnt from streams, or nothing where they are too few or too alike."""
+    import zstandard
+
+    try:
+        trained = zstandard.train_dictionary(size, list(streams))
+    except zstandard.ZstdError:
+        return b""
+    return bytes(trained.as_bytes())
+
+
+def background(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What most frames `[n, size]` show: the median of every byte."""
+    middle = np.sort(frames, axis=0)[len(frames) // 2]
+    return np.ascontiguousarray(middle)
