@@ -58,7 +58,7 @@ SHORT = st.binary(min_size=10, max_size=150)
 LIVES = st.one_of(long_lives(), SHORT)
 
 
-@examples(200)
+@examples(400)
 @given(worlds(), LIVES, st.booleans())
 def test_everything_it_may_give_is_what_happened(world: World, life: bytes, split: bool) -> None:
     Twin(world, split=split).live(life, check_every=9)
@@ -198,7 +198,7 @@ def assert_uniform(twin: Twin, draws: int) -> None:
     """Chi-square over all legal units; the bound is passed once in a million by chance."""
     legal = [unit.lane * 2**40 + unit.row for unit in twin.history.units()]
     drawn = twin.memory.sample(draws, columns=["id"])["id"]
-    counts = {unit: 0 for unit in legal}
+    counts = dict.fromkeys(legal, 0)
     for unit in drawn.tolist():
         counts[unit] += 1
     fair = draws / len(legal)

@@ -7,7 +7,6 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from core.envs.gym import make
 from core.envs.options import GymOptions
 from core.envs.vector import GymVector
-from core.episodes.transitions import TransitionReader
 from core.memories.sequential import SequentialMemory, SequentialOptions
 from core.memory import MemoryContext
 from core.options import SharedOptions
@@ -20,38 +19,58 @@ from tests.core.envs.worlds import MODES, counter, counters
 class Idle:
     """An actor that always does the same."""
 
+    playing = None
+
     def __init__(self, env) -> None:
         self._spec, self._lanes = env.spec.actions.spec, env.lanes
+
+    def restarts(self, first) -> None:
+        return None
 
     def act(self, obs, first, step, *, explore):
         return np.zeros((self._lanes, *self._spec.shape), self._spec.dtype), {}
 
 
-def remember(env, **shared) -> tuple[SequentialMemory, Rollout]:
-    shared = SharedOptions(num_envs=env.lanes, **shared)
+class Both:
+    """A writer that tells two memories the same."""
+
+    def __init__(self, *memories: SequentialMemory) -> None:
+        self._writers = [memory.writer() for memory in memories]
+
+    def start(self, *told) -> None:
+        for writer in self._writers:
+            writer.start(*told)
+
+    def append(self, *told, **more) -> None:
+        for writer in self._writers:
+            writer.append(*told, **more)
+
+
+def remember(env, **shared) -> SequentialMemory:
+    shared = SharedOptions(num_envs=env.lanes, gamma=0.5, **shared)
     context = MemoryContext(env.spec, shared, np.random.default_rng(0))
-    memory = SequentialMemory(SequentialOptions(memory_limit=3_000), context)
-    rollout = Rollout(env, Idle(env), memory.writer())
+    return SequentialMemory(SequentialOptions(memory_limit=3_000), context)
+
+
+def roll(env, calls: int, writer) -> tuple[Rollout, int]:
+    """Lives through so many calls; gives the steps that were."""
+    rollout = Rollout(env, Idle(env), writer)
     rollout.begin(list(range(env.lanes)))
-    return memory, rollout
+    steps = sum(rollout.step(call) for call in range(calls))
+    env.close()
+    return rollout, steps
 
 
-def read_all(memory: SequentialMemory, n_step: int | None = None) -> Batch:
-    """Every unit, with the memory's own n or another."""
+def read_all(memory: SequentialMemory) -> Batch:
     lanes, rows = all_starts(memory.starts)
-    reader = memory.reader
-    if n_step is not None:
-        reader = TransitionReader(memory._ring, memory._env, [], SharedOptions(n_step=n_step, gamma=0.5))
-    return reader.read(Draw(lanes, rows, np.ones(len(rows), np.float32)))
+    return memory.reader.read(Draw(lanes, rows, np.ones(len(rows), np.float32)))
 
 
 @pytest.mark.parametrize("game", ["Pendulum-v1", "MountainCar-v0"])
 def test_env_02_a_time_limit_is_no_terminal(game: str) -> None:
     env = make(GymOptions(game=game), 1)  # both are cut after 200 steps
-    memory, rollout = remember(env, n_step=2, gamma=0.5)
-    for step in range(400):
-        rollout.step(step)
-    env.close()
+    memory, one_step = remember(env, n_step=2), remember(env)
+    rollout, _ = roll(env, 400, Both(memory, one_step))
     assert isinstance(env.spec.actions, ContinuousActions) == (game == "Pendulum-v1")
     assert list(rollout.episodes.lengths) == [200, 200]
     batch = read_all(memory)
@@ -62,7 +81,7 @@ def test_env_02_a_time_limit_is_no_terminal(game: str) -> None:
     # one step is left before the cut: the target is r + gamma * the value of what was really next
     assert (batch["discount"] == np.where(last, 0.5, 0.25)).all()
     before = np.flatnonzero(last) - 1
-    single = read_all(memory, n_step=1)
+    single = read_all(one_step)
     assert (single["discount"] == 0.5).all()
     assert np.allclose(
         batch["reward"][before], single["reward"][before] + 0.5 * single["reward"][last]
@@ -73,9 +92,8 @@ def test_env_02_a_time_limit_is_no_terminal(game: str) -> None:
 
 
 def lived(env, calls: int) -> tuple[SequentialMemory, int]:
-    memory, rollout = remember(env)
-    steps = sum(rollout.step(call) for call in range(calls))
-    env.close()
+    memory = remember(env)
+    rollout, steps = roll(env, calls, memory.writer())
     assert steps == int(rollout.episodes.open_length.sum() + sum(rollout.episodes.lengths))
     return memory, steps
 

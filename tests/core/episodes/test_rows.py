@@ -15,7 +15,9 @@ EXTRAS = {"mark": ArraySpec((), F32)}
 
 
 def make(lanes: int = 1, rows: int = 8, env: EnvSpec = ENV, extras=None) -> RingBuffer:
-    return RingBuffer(plan_store(plan_rows(env, extras or {}, "auto", "exact"), lanes, rows * lanes))
+    return RingBuffer(
+        plan_store(plan_rows(env, extras or {}, "auto", "exact"), lanes, rows * lanes)
+    )
 
 
 def obs(*values: float) -> dict[str, np.ndarray]:
@@ -26,7 +28,9 @@ def flags(*values: int) -> np.ndarray:
     return np.array(values, np.bool_)
 
 
-def step(writer: RowWriter, to: float, *, end: str = "", lanes=None, action: int = 0, **more) -> None:
+def step(
+    writer: RowWriter, to: float, *, end: str = "", lanes=None, action: int = 0, **more
+) -> None:
     writer.append(
         np.array([action]),
         np.array([to * 10]),
@@ -146,9 +150,7 @@ def test_no_lane_at_all_is_a_step_of_nothing() -> None:
     writer = RowWriter(ring, ENV, np.arange(2))
     writer.start(obs(0, 1))
     none = np.zeros(0)
-    writer.append(
-        none.astype(int), none, flags(), flags(), obs(), lanes=np.zeros(0, np.int64)
-    )
+    writer.append(none.astype(int), none, flags(), flags(), obs(), lanes=np.zeros(0, np.int64))
     assert ring.heads.tolist() == [1, 1]
 
 
@@ -179,7 +181,7 @@ def test_a_refused_step_can_be_told_again(bad: str) -> None:
     writer.start(obs(0))
     for _ in range(4):
         writer.append(**good)
-    with pytest.raises((ValueError, KeyError), match="obs|shape|extras are"):
+    with pytest.raises((ValueError, KeyError), match=r"obs|shape|extras are"):
         writer.append(**{**good, **BAD[bad]})
     check_rows(ring)
     writer.append(**good)
@@ -278,12 +280,10 @@ def test_check_finds_a_row_that_does_not_follow(name: str) -> None:
     writer = RowWriter(ring, ENV, np.arange(2))
     writer.start(obs(0, 0))
     for number in range(7):
-        writer.append(
-            np.zeros(2, int), np.zeros(2), flags(0, 0), flags(0, 0), obs(number, number)
-        )
+        writer.append(np.zeros(2, int), np.zeros(2), flags(0, 0), flags(0, 0), obs(number, number))
     check_rows(ring)
     at = ring.where(np.array([1]), np.array([5]))
     value = ring.gather(name, at)
     ring.write(at, {name: ~value if name == "closing" else value + 1})
-    with pytest.raises(CorruptMemoryError, match="lane 1, row [56]: '(age|episode)' does not"):
+    with pytest.raises(CorruptMemoryError, match=r"lane 1, row [56]: '(age|episode)' does not"):
         check_rows(ring)

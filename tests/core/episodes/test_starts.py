@@ -77,10 +77,11 @@ def test_before_the_ring_wraps(story: str, window: int, legal: list[int]) -> Non
         ("s.......", 4, [5, 6]),
         # the tail is an episode's first row: its stacks are whole
         ("s.s.....", 4, [2, 3, 4, 5, 6]),
-        # the tail is the second row: stacks that reach the first are not
-        ("s..s....", 3, [3, 4, 5, 6]),
-        (".s..s...".replace(".", "", 1) + ".", 2, [4 - 1, 4, 5, 6]),
+        # the tail is an episode's second row: stacks that reach its first are cut
+        ("ss......", 3, [4, 5, 6]),
+        ("ss......", 2, [3, 4, 5, 6]),
         # the tail is a closing row
+        ("s..s....", 3, [3, 4, 5, 6]),
         ("s.cs....", 3, [3, 4, 5, 6]),
         # the newest row is closing, and so is the one before the newest episode
         ("s...s..t", 2, [4, 5, 6]),

@@ -161,5 +161,7 @@ def test_records_are_aligned_and_padded_only_at_their_end() -> None:
     # 16 + 4 + 1 + 3 = 24: no gap anywhere
     assert record.itemsize == 24
     assert all(record.fields[n][1] % record.fields[n][0].base.alignment == 0 for n in record.names)
+    ends = {n: record.fields[n][1] + record.fields[n][0].itemsize for n in record.names}
+    assert sorted(ends.values()) == [16, 20, 21, 24]
     # one byte more is padded to the widest alignment
     assert packed_dtype([*plans, plan_column("more", ArraySpec((), U8))]).itemsize == 32

@@ -77,6 +77,21 @@ def test_room_is_made_before_a_row_is_published() -> None:
     assert store.held == 3
 
 
+def test_more_can_be_let_go_but_nothing_comes_back() -> None:
+    store = ring(lanes=2, rows=4)
+    for number in range(6):
+        push(store, [0, 1], [number, 50 + number])
+    store.evict(np.array([1]), np.array([4]))
+    assert [held(store, 0), held(store, 1)] == [[2, 3, 4, 5], [54, 55]]
+    store.evict(np.array([0, 1]), np.array([1, 3]))
+    assert [held(store, 0), held(store, 1)] == [[2, 3, 4, 5], [54, 55]]
+    store.evict(np.array([1, 0]), np.array([99, 5]))  # never beyond what was written
+    assert [held(store, 0), held(store, 1)] == [[5], []]
+    push(store, [1], [7])
+    assert held(store, 1) == [7]
+    store.check()
+
+
 def test_lanes_are_apart() -> None:
     store = ring(lanes=3, rows=2)
     push(store, [2, 0], [20, 10])

@@ -1,0 +1,299 @@
+"""What any agent has to do, whichever it is. The factory's table enrols them."""
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from core.agent import Actor, Agent, AgentOptions
+from core.checkpoint import Checkpoints
+from core.errors import UsageError
+from core.rollout import Rollout
+from core.types import Array, ContinuousActions, DiscreteActions, EnvSpec
+from tests.harness import Run, equal_trees, parts_of
+from utils.factory import AGENTS, MEMORIES, MODELS, options_class, resolve_name
+
+torch.set_num_threads(1)
+ROOT = Path(__file__).resolve().parents[2]
+NUMBERS = {"discrete": "Walk", "continuous": "WalkBox"}
+RUN_S_OWN = {"loss", "q_mean"}
+LANES = 3
+
+
+class Case(NamedTuple):
+    """An agent with a memory, a network and a kind of actions that fit it."""
+
+    agent: str
+    memory: str
+    model: str
+    actions: str
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """A short run of it, in a world of numbers or, where that is refused, of pictures."""
+        sizes = "hidden_sizes" in options_class(MODELS[self.model]).model_fields
+        keys = {**self._keys, "hidden_sizes": (8,)} if sizes else self._keys
+        game = f"tests.agents.search_worlds:{NUMBERS[self.actions]}-v0"
+        try:
+            parts_of({**keys, "game": game}).env.close()
+        except UsageError:
+            return {**keys, "env_type": "toy", "game": "catch"}
+        return {**keys, "game": game}
+
+    @property
+    def _keys(self) -> dict[str, Any]:
+        return {
+            "agent_type": self.agent,
+            "env_type": "gym",
+            "model_type": self.model,
+            "memory_type": self.memory,
+            "memory_limit": 300,
+            "num_envs": LANES,
+            "steps": 300,
+            "learn_start": 20,
+            "batch_size": 8,
+            "train_interval": 5,
+            "eval_freq": 100,
+            "eval_episodes": 2,
+            "log_freq": 60,
+            "visdom": "off",
+        }
+
+
+def fitting() -> Iterator[Case]:
+    """Every agent of the table with all that it says it takes."""
+    for agent, entry in AGENTS.items():
+        options: type[AgentOptions] = options_class(entry)
+        gives = {name: resolve_name(memory.target).gives for name, memory in MEMORIES.items()}
+        for memory in [name for name, unit in gives.items() if unit in options.reads]:
+            for model in sorted(options.models):
+                for actions in sorted(options.actions):
+                    yield Case(agent, memory, model, actions)
+
+
+CASES = list(fitting())
+every_case = pytest.mark.parametrize("case", CASES, ids="-".join)
+every_agent = pytest.mark.parametrize("name", AGENTS)
+
+
+class Lab:
+    """An agent at work, without the loop around it."""
+
+    def __init__(self, case: Case, **keys: Any) -> None:
+        self.parts = parts_of({**case.row, **keys})
+        self.agent, self.memory = self.parts.agent, self.parts.memory
+        self.actor = self.agent.actor(LANES, self.parts.seeds.generator("explore"))
+        self.rollout = Rollout(self.parts.env, self.actor, self.memory.writer())
+        self.rollout.begin(self.parts.seeds.integers("env", LANES))
+        self.told: list[Mapping[str, float]] = []
+
+    def go(self, steps: int = 90) -> "Lab":
+        """Steps of every lane, and an update after every second, once there is what to learn."""
+        for step in range(steps):
+            self.parts.clock.step += self.rollout.step(self.parts.clock.step)
+            if step % 2 and self.memory.ready(20):
+                self.told.append(self.agent.learn(self.memory))
+        return self
+
+
+def observe(spec: EnvSpec, lanes: int, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.normal(size=(lanes, *column.shape)).astype(column.dtype)
+        for name, column in spec.observations.items()
+    }
+
+
+def greedy(actor: Actor, spec: EnvSpec, lanes: int = 200) -> Array:
+    return actor.act(observe(spec, lanes), np.ones(lanes, np.bool_), 0, explore=False)[0]
+
+
+def acts_at_random(agent: Agent) -> bool:
+    """Without weights there is nothing that a greedy action could follow."""
+    return not agent.weights()
+
+
+# The protocols.
+
+
+def check_members(cls: type, protocol: type) -> None:
+    """Asserts that a class has what a protocol has, by name and by parameters."""
+    for name, member in vars(protocol).items():
+        if name.startswith("_"):
+            continue
+        found = inspect.getattr_static(cls, name, None)
+        if not inspect.isfunction(member):
+            continue  # a property may be an attribute, given when it is built
+        assert callable(getattr(cls, name, None)) or found is None, name
+        if inspect.isfunction(found):
+            ours, theirs = (inspect.signature(f).parameters for f in (found, member))
+            assert list(ours) == list(theirs), name
+            assert [p.kind for p in ours.values()] == [p.kind for p in theirs.values()], name
+
+
+@every_case
+def test_it_has_what_the_protocols_say(case: Case):
+    lab = Lab(case)
+    check_members(type(lab.agent), Agent)
+    check_members(type(lab.actor), Actor)
+    for thing, protocol in ((lab.agent, Agent), (lab.actor, Actor)):
+        names = {*vars(protocol), *protocol.__annotations__}
+        assert all(hasattr(thing, name) for name in names if not name.startswith("_"))
+    assert isinstance(lab.agent.parameters, int) and lab.agent.parameters >= 0
+    assert lab.agent.updates == 0
+
+
+@every_agent
+def test_its_metrics_are_fixed_names_of_its_own(name: str):
+    metrics = resolve_name(AGENTS[name].target).metrics
+    assert isinstance(metrics, tuple) and all(isinstance(metric, str) for metric in metrics)
+    assert len(set(metrics)) == len(metrics) and not set(metrics) & RUN_S_OWN
+
+
+@every_case
+def test_it_reports_only_what_it_announced(case: Case):
+    lab = Lab(case).go()
+    announced = RUN_S_OWN | set(lab.agent.metrics)
+    assert lab.agent.metrics == type(lab.agent).metrics
+    assert lab.agent.updates > 0 and len(lab.told) > 20
+    for told in lab.told:
+        assert set(told) <= announced
+        assert all(type(value) is float and np.isfinite(value) for value in told.values())
+    assert set(lab.agent.metrics) <= {name for told in lab.told for name in told}
+
+
+# Acting.
+
+
+@every_case
+@pytest.mark.parametrize("explore", [True, False])
+def test_its_actions_are_of_the_space(case: Case, explore: bool):
+    lab = Lab(case).go(10)
+    spec = lab.parts.env.spec
+    actor = lab.agent.actor(50, np.random.default_rng(0))
+    actions, _ = actor.act(observe(spec, 50), np.ones(50, np.bool_), 0, explore=explore)
+    assert actions.shape == (50, *spec.actions.spec.shape)
+    assert actions.dtype == spec.actions.spec.dtype
+    if isinstance(spec.actions, DiscreteActions):
+        assert set(actions) <= set(range(spec.actions.n))
+    assert not isinstance(spec.actions, ContinuousActions) or np.abs(actions).max() <= 1.0
+
+
+@every_case
+def test_its_extras_are_those_it_declares(case: Case):
+    lab = Lab(case)
+    declared = lab.agent.extras()
+    for step in range(5):
+        obs = observe(lab.parts.env.spec, LANES, step)
+        lab.actor.restarts(np.zeros(LANES, np.bool_))
+        _, extras = lab.actor.act(obs, np.zeros(LANES, np.bool_), step, explore=True)
+        assert extras.keys() == declared.keys()
+        for name, column in declared.items():
+            assert extras[name].shape == (LANES, *column.shape)
+            assert extras[name].dtype == column.dtype
+
+
+@every_case
+def test_an_actor_follows_the_agent_and_one_with_weights_keeps_to_those(case: Case):
+    lab = Lab(case)
+    spec = lab.parts.env.spec
+    begun = lab.agent.weights()
+    live = lab.agent.actor(200, np.random.default_rng(0))
+    kept = lab.agent.actor(200, np.random.default_rng(0), weights=begun)
+    first = greedy(kept, spec)
+    if acts_at_random(lab.agent):
+        kept.take(begun)
+        return
+    assert np.array_equal(greedy(live, spec), first)
+    lab.go(120)
+    assert not equal_trees(dict(begun), dict(lab.agent.weights()))
+    assert np.array_equal(greedy(kept, spec), first)
+    fresh = lab.agent.actor(200, np.random.default_rng(0), weights=lab.agent.weights())
+    assert np.array_equal(greedy(live, spec), greedy(fresh, spec))
+    kept.take(lab.agent.weights())
+    assert np.array_equal(greedy(kept, spec), greedy(fresh, spec))
+
+
+@every_case
+def test_greedy_acting_changes_nothing(case: Case):
+    calm, watched = Lab(case), Lab(case)
+    for _ in range(4):
+        calm.go(15)
+        watched.go(15)
+        if not acts_at_random(watched.agent):
+            greedy(watched.agent.actor(200, np.random.default_rng(0)), watched.parts.env.spec)
+    assert equal_trees(dict(calm.agent.state()), dict(watched.agent.state()))
+
+
+# State.
+
+
+@every_case
+def test_a_loaded_agent_is_the_saved_one(case: Case):
+    first, other = Lab(case).go(), Lab(case, seed=5).go(30)
+    state = first.agent.state()
+    other.agent.load(state)
+    assert equal_trees(dict(other.agent.state()), dict(state))
+    assert other.agent.updates == first.agent.updates
+    if not acts_at_random(first.agent):
+        spec = first.parts.env.spec
+        actors = [lab.agent.actor(200, np.random.default_rng(0)) for lab in (first, other)]
+        assert np.array_equal(greedy(actors[0], spec), greedy(actors[1], spec))
+
+
+@every_case
+def test_what_is_saved_does_not_move_along(case: Case):
+    lab = Lab(case).go(20)
+    state, again = dict(lab.agent.state()), dict(lab.agent.state())
+    assert equal_trees(state, again) and equal_trees(dict(state["weights"]), lab.agent.weights())
+    lab.go()
+    assert equal_trees(state, again)
+    assert not equal_trees(state, dict(lab.agent.state()))
+
+
+@every_case
+def test_the_same_seed_gives_the_same_agent(case: Case):
+    one, two, other = Lab(case).go(), Lab(case).go(), Lab(case, seed=3).go()
+    assert equal_trees(dict(one.agent.state()), dict(two.agent.state()))
+    assert one.told == two.told
+    if not acts_at_random(one.agent):
+        assert not equal_trees(dict(one.agent.weights()), dict(other.agent.weights()))
+
+
+# In the loop.
+
+
+@every_case
+def test_it_runs_from_end_to_end(case: Case, tmp_path: Path):
+    run = Run(tmp_path, case.row).go()
+    assert run.result["status"] == run.status["state"] == "finished"
+    assert 300 <= run.result["steps"] < 300 + LANES
+    assert run.result["updates"] > 0 and run.result["eval_episodes"] == 100
+    told = {name for row in run.rows for name, cell in row.items() if cell}
+    assert set(run.parts.agent.metrics) <= told
+    saved = Checkpoints(run.folder.checkpoints).load("last", pytest.fail)
+    assert equal_trees(dict(saved["weights"]), dict(run.parts.agent.weights()))
+
+
+def named(path: Path) -> list[str]:
+    """Agents that a file's code names as strings."""
+    tree = ast.parse(path.read_text())
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno} names {node.value!r}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in AGENTS
+    ]
+
+
+def test_nothing_but_the_tables_knows_an_agent_by_name():
+    tables = {ROOT / "utils" / "factory.py", ROOT / "utils" / "options.py"}
+    files = [ROOT / "main.py"]
+    files += [path for part in ("core", "utils", "models") for path in (ROOT / part).rglob("*.py")]
+    assert len(files) > 50 and tables <= set(files)
+    assert [found for path in files if path not in tables for found in named(path)] == []
+    assert all(named(path) for path in tables)

@@ -1,0 +1,13 @@
+"""Marks of tests that need a package which training the default row does not."""
+
+import os
+from importlib.util import find_spec
+
+import pytest
+
+
+def needs(*modules: str) -> pytest.MarkDecorator:
+    """Skips where a module is missing; with ENGRAM_REQUIRE_ALE=1 such a test runs, and fails."""
+    absent = [module for module in modules if find_spec(module) is None]
+    skipped = bool(absent) and os.environ.get("ENGRAM_REQUIRE_ALE") != "1"
+    return pytest.mark.skipif(skipped, reason=f"not installed: {', '.join(absent)}")

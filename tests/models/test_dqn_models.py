@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+import torch
+
+from core.errors import UsageError
+from core.types import ArraySpec, DiscreteActions, EnvSpec
+from models.dqn import DQNCNN, DQNMLP, Head, Picture, choose_trunk, convolutions, scaled
+from models.options import DQNCNNOptions, DQNMLPOptions
+
+torch.set_num_threads(1)
+U8, F32 = np.dtype(np.uint8), np.dtype(np.float32)
+
+
+def env_of(actions: int = 3, **observations: ArraySpec) -> EnvSpec:
+    return EnvSpec(observations, DiscreteActions(actions))
+
+
+def batch_of(env: EnvSpec, size: int, window: int, seed: int = 0) -> dict[str, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: torch.from_numpy(rng.integers(0, 256, (size, window, *spec.shape)).astype(spec.dtype))
+        for name, spec in env.observations.items()
+    }
+
+
+# The dueling head, with as many features, actions and rows as differ from one another.
+
+
+@pytest.mark.parametrize("dueling", ["off", "avg", "max", "naive"])
+def test_the_head_is_its_definition_in_numpy(dueling: str):
+    torch.manual_seed(1)
+    head = Head(5, 3, dueling).double()
+    features = np.random.default_rng(0).normal(size=(7, 5))
+    weights = {name: value.numpy() for name, value in head.state_dict().items()}
+    advantage = features @ weights["advantage.weight"].T + weights["advantage.bias"]
+    if dueling == "off":
+        expected = advantage
+    else:
+        value = features @ weights["value.weight"].T + weights["value.bias"]
+        assert value.shape == (7, 1)
+        less = {
+            "avg": advantage.mean(axis=1, keepdims=True),
+            "max": advantage.max(axis=1, keepdims=True),
+            "naive": 0.0,
+        }
+        expected = value + advantage - less[dueling]
+    assert np.allclose(head(torch.from_numpy(features)).detach().numpy(), expected)
+
+
+def test_dueling_by_mean_or_max_fixes_what_the_value_is():
+    torch.manual_seed(2)
+    features = torch.randn(4, 5)
+    for dueling, statistic in (("avg", torch.mean), ("max", torch.amax)):
+        head = Head(5, 3, dueling)
+        assert torch.allclose(statistic(head(features), 1), head.value(features)[:, 0], atol=1e-6)
+
+
+# Scaling.
+
+
+def test_bytes_are_scaled_by_255_and_floats_are_not():
+    frames = torch.arange(256, dtype=torch.uint8)
+    assert torch.equal(scaled(frames), torch.arange(256) / 255)
+    assert frames.dtype == torch.uint8 and int(frames[-1]) == 255
+    floats = torch.tensor([0.0, 0.5, 300.0])
+    assert torch.equal(scaled(floats), floats)
+    assert scaled(floats.double()).dtype == torch.float32
+
+
+def seen_by_first_layer(network: torch.nn.Module, obs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """What enters the first layer that has weights."""
+    kept: list[torch.Tensor] = []
+    layer = next(m for m in network.modules() if isinstance(m, torch.nn.Linear | torch.nn.Conv2d))
+    hook = layer.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0].detach()))
+    network(obs)
+    hook.remove()
+    return kept[0]
+
+
+def test_a_cnn_scales_its_pixels_once():
+    env = env_of(obs=ArraySpec((16, 16), U8))
+    network = DQNCNN(DQNCNNOptions(), env, 1)
+    seen = seen_by_first_layer(network, {"obs": torch.full((2, 1, 16, 16), 255, dtype=torch.uint8)})
+    assert torch.equal(seen, torch.ones(2, 1, 16, 16))
+
+
+def test_an_mlp_sees_the_stack_flat_bytes_scaled_and_floats_untouched():
+    env = env_of(obs=ArraySpec((2,), F32), pixels=ArraySpec((3,), U8))
+    network = DQNMLP(DQNMLPOptions(hidden_sizes=(4,)), env, 2)
+    obs = {
+        "obs": torch.tensor([[[1.5, -2.0], [3.0, 400.0]]]),
+        "pixels": torch.tensor([[[0, 51, 255], [255, 0, 0]]], dtype=torch.uint8),
+    }
+    seen = seen_by_first_layer(network, obs)
+    expected = [1.5, -2.0, 3.0, 400.0, 0.0, 0.2, 1.0, 1.0, 0.0, 0.0]
+    assert torch.allclose(seen, torch.tensor([expected]))
+
+
+# Layouts and stacks: the channels are colours times window, and nothing moves within a frame.
+
+LAYOUTS = {"HW": (16, 18), "HWC": (16, 18, 3), "CHW": (3, 16, 18)}
+
+
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_picture_keeps_its_content_in_every_layout(layout: str, window: int):
+    spec = ArraySpec(LAYOUTS[layout], U8)
+    picture = Picture(spec, window)
+    colours = 1 if layout == "HW" else 3
+    assert picture.layout == layout
+    assert picture.channels == colours * window and picture.sides == (16, 18)
+    stack = np.random.default_rng(0).integers(0, 256, (2, window, *spec.shape))
+    out = picture(torch.from_numpy(stack)).numpy()
+    assert out.shape == (2, colours * window, 16, 18)
+    for frame in range(window):
+        for colour in range(colours):
+            single = {
+                "HW": lambda f: stack[:, f],
+                "HWC": lambda f, c=colour: stack[:, f, :, :, c],
+                "CHW": lambda f, c=colour: stack[:, f, c],
+            }[layout](frame)
+            assert np.array_equal(out[:, frame * colours + colour], single)
+
+
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dueling", ["off", "avg"])
+def test_a_cnn_values_every_layout(layout: str, window: int, dueling: str):
+    env = env_of(5, obs=ArraySpec(LAYOUTS[layout], U8))
+    network = DQNCNN(DQNCNNOptions(dueling=dueling, hidden_sizes=(8,)), env, window)
+    values = network(batch_of(env, 2, window))
+    assert values.shape == (2, 5) and values.dtype == torch.float32
+
+
+def test_the_same_picture_in_another_layout_has_the_same_values():
+    colour = np.random.default_rng(3).integers(0, 256, (2, 4, 16, 18, 3)).astype(np.uint8)
+    values = []
+    for layout, axes in (("HWC", None), ("CHW", -1)):
+        torch.manual_seed(0)
+        env = env_of(obs=ArraySpec(LAYOUTS[layout], U8))
+        stack = torch.from_numpy(colour if axes is None else np.moveaxis(colour, axes, 2).copy())
+        values.append(DQNCNN(DQNCNNOptions(hidden_sizes=(8,)), env, 4)({"obs": stack}))
+    assert torch.equal(*values)
+
+
+def test_a_picture_is_joined_by_the_other_columns():
+    env = env_of(2, **{"obs.view": ArraySpec((16, 16), U8), "obs.speed": ArraySpec((2,), F32)})
+    torch.manual_seed(0)
+    network = DQNCNN(DQNCNNOptions(hidden_sizes=(8,)), env, 3)
+    obs = batch_of(env, 4, 3)
+    values = network(obs)
+    assert values.shape == (4, 2)
+    for name in obs:
+        moved = {**obs, name: torch.zeros_like(obs[name])}
+        assert not torch.equal(network(moved), values), f"{name} is not seen"
+
+
+def test_an_mlp_sees_every_column_and_every_frame():
+    env = env_of(2, **{"obs.a": ArraySpec((2,), F32), "obs.b": ArraySpec((3,), F32)})
+    network = DQNMLP(DQNMLPOptions(hidden_sizes=(16,)), env, 2)
+    obs = batch_of(env, 4, 2)
+    values = network(obs)
+    for name in obs:
+        for frame in range(2):
+            moved = {key: value.clone() for key, value in obs.items()}
+            moved[name][:, frame] += 1.0
+            assert not torch.equal(network(moved), values)
+
+
+def test_no_hidden_layer_is_a_linear_network():
+    env = env_of(3, obs=ArraySpec((4,), F32))
+    network = DQNMLP(DQNMLPOptions(hidden_sizes=()), env, 1)
+    assert sum(isinstance(m, torch.nn.Linear) for m in network.modules()) == 1
+    assert network(batch_of(env, 5, 1)).shape == (5, 3)
+
+
+# Sizes.
+
+
+@pytest.mark.parametrize(
+    ("sides", "trunk"),
+    [((3, 3), "minatar"), ((10, 5), "minatar"), ((35, 200), "minatar"), ((36, 36), "nature")],
+)
+def test_the_trunk_follows_the_picture(sides: tuple[int, int], trunk: str):
+    assert choose_trunk("auto", sides) == trunk
+    # the least sides named in the messages are the least that the layers can take
+    assert convolutions(1, trunk)(torch.zeros(1, 1, *sides)).shape[0] == 1
+
+
+def test_the_sizes_named_are_the_least():
+    for trunk, side in (("nature", 35), ("minatar", 2)):
+        with pytest.raises(RuntimeError):
+            convolutions(1, trunk)(torch.zeros(1, 1, side, side))
+
+
+def test_natures_trunk_is_that_of_the_paper():
+    sizes = [m.weight.shape for m in convolutions(4, "nature") if hasattr(m, "weight")]
+    assert sizes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3)]
+    assert convolutions(4, "nature")(torch.zeros(1, 4, 84, 84)).shape == (1, 64 * 7 * 7)
+
+
+def test_a_picture_too_small_is_refused_with_the_least_size():
+    with pytest.raises(UsageError, match=r"2x9 is too small for trunk 'minatar'.* 3x3 and up"):
+        choose_trunk("auto", (2, 9))
+    with pytest.raises(UsageError, match=r"16x16 is too small for trunk 'nature'.* 36x36 and up"):
+        DQNCNN(DQNCNNOptions(trunk="nature"), env_of(obs=ArraySpec((16, 16), U8)), 1)
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        {"obs": ArraySpec((4,), F32)},
+        {"obs.a": ArraySpec((8, 8), U8), "obs.b": ArraySpec((8, 8), U8)},
+        {"obs": ArraySpec((2, 8, 8, 3), U8)},
+    ],
+    ids=["none", "two", "four axes"],
+)
+def test_a_cnn_refuses_what_is_not_one_picture(observations: dict[str, ArraySpec]):
+    with pytest.raises(UsageError, match=r"takes one picture.*set --model_type dqn-mlp"):
+        DQNCNN(DQNCNNOptions(), env_of(**observations), 1)
