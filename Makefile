@@ -24,8 +24,10 @@ setup: .venv/ready .venv/ready-dev
 	-$(BIN)/python -m utils.board_server --prepare
 	touch $@
 
-.venv/ready-dev: .venv/ready requirements-dev.txt
-	$(PIP) -r requirements-dev.txt
+# MinAtar comes without its own requirements, which only its drawing needs; see its file
+.venv/ready-dev: .venv/ready requirements-dev.txt requirements-atari.txt requirements-minatar.txt
+	$(PIP) -r requirements-dev.txt -r requirements-atari.txt
+	$(PIP) --no-deps -r requirements-minatar.txt
 	touch $@
 
 run: .venv/ready

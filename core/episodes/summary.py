@@ -22,6 +22,7 @@ class Episode:
     total_reward: float
     """Sum of the rewards held: the return, if the episode is whole."""
     ended: Literal["terminated", "truncated", "open"]
+    """Terminated if its last step held is terminal: a lost life there cannot be told apart."""
     whole: bool
     """Whether its first row is held."""
 

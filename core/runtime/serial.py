@@ -24,11 +24,7 @@ def run(
     Whatever ends the run, the folder says so: `finished`, `interrupted` where `stop` said so, or
     `failed`, with the error raised on.
     """
-    seeds = parts.seeds
-    recorder = Recorder(folder, options, parts.agent, parts.memory, parts.clock, display)
-    parts.voice.connect(recorder.say)
-    actor = parts.agent.actor(parts.env.lanes, seeds.generator("explore"))
-    rollout = Rollout(parts.env, actor, parts.memory.writer())
+    recorder, rollout = _set_up(parts, options, folder, display)
     status, report, error = "failed", Report(), ""
 
     def between_steps() -> bool:
@@ -36,10 +32,8 @@ def run(
         recorder.status("running", rollout.episodes)
         return stop()
 
-    if parts.env.about:
-        recorder.say(parts.env.about)
     try:
-        rollout.begin(seeds.integers("env", parts.env.lanes))
+        rollout.begin(parts.seeds.integers("env", parts.env.lanes))
         train(parts, rollout, options, recorder, between_steps)
         recorder.save()
         report = Report.of(parts, recorder, options.eval_limit, between_steps)
@@ -50,9 +44,22 @@ def run(
         recorder.say(f"the run failed: {raised}")
         raise
     finally:
-        infos = {key: asdict(value) for key, value in rollout.episodes.infos.items()}
         outcome = {"row": row, "seed": options.seed, "status": status, "error": error}
+        infos = {key: asdict(value) for key, value in rollout.episodes.infos.items()}
         folder.write_result(outcome | recorder.summary() | report.as_dict() | {"infos": infos})
         recorder.status(status, rollout.episodes)
         recorder.close()
         parts.env.close()
+
+
+def _set_up(
+    parts: Parts, options: LoopOptions, folder: RunFolder, display: Display
+) -> tuple[Recorder, Rollout]:
+    """What writes the run down, and what collects; says what the env was made into."""
+    recorder = Recorder(folder, options, parts.agent, parts.memory, parts.clock, display)
+    parts.voice.connect(recorder.say)
+    actor = parts.agent.actor(parts.env.lanes, parts.seeds.generator("explore"))
+    rollout = Rollout(parts.env, actor, parts.memory.writer())
+    if parts.env.about:
+        recorder.say(parts.env.about)
+    return recorder, rollout

@@ -257,6 +257,48 @@ def test_what_a_killed_save_left_is_cleared_away(tmp_path: Path) -> None:
     assert names(tmp_path) == ["step-000000000008.safetensors"]
 
 
+def test_a_file_is_on_the_disk_before_it_takes_the_name(tmp_path: Path, monkeypatch) -> None:
+    told = []
+    sync, replace = os.fsync, Path.replace
+
+    def watched_sync(handle: int) -> None:
+        told.append(("sync", str(Path(f"/proc/self/fd/{handle}").readlink())))
+        sync(handle)
+
+    def watched_replace(self: Path, target: Path) -> Path:
+        told.append(("rename", str(self)))
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    handles = len(list(Path("/proc/self/fd").iterdir()))
+    save(tmp_path / "x", {"a": np.zeros(3)})
+    temporary = told[0][1]
+    assert told == [("sync", temporary), ("rename", temporary), ("sync", str(tmp_path))]
+    assert Path(temporary).name.startswith(".x.")
+    assert len(list(Path("/proc/self/fd").iterdir())) == handles
+
+
+def test_a_save_that_failed_half_way_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
+    def no_space(arrays, path: Path, metadata) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    save(tmp_path / "x", {"a": 1})
+    monkeypatch.setattr("core.checkpoint.save_file", no_space)
+    with pytest.raises(OSError, match="No space"):
+        save(tmp_path / "x", {"a": 2})
+    assert names(tmp_path) == ["x"]
+    assert load(tmp_path / "x") == {"a": 1}
+
+
+def test_two_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in range(5):
+        checkpoints.save_last({"step": step}, step)
+    assert len(checkpoints.by_age()) == 2
+
+
 SAVING = """
 import sys, numpy as np
 from pathlib import Path

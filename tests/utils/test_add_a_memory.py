@@ -28,7 +28,9 @@ def test_a_memory_from_outside_the_tree_trains_dqn_on_cartpole(tmp_path):
         "--runs", str(tmp_path / "runs"),
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads(next((tmp_path / "runs").glob("*/result.json")).read_text())
     assert result["eval_return_mean"] > 100  # a random policy earns about 22
@@ -41,6 +43,8 @@ def test_a_typo_in_a_key_of_a_strangers_memory_is_named(tmp_path):
     command = [sys.executable, "main.py", "dqn_cartpole", "--memory_type",
                "my_memories:RecentMemory", "--newest_shar", "0.9"]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "did you mean 'newest_share'" in done.stderr
