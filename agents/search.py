@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from core.agent import AgentContext, Metrics
 from core.episodes.stacking import FrameStack
-from core.errors import UsageError
 from core.memories.episode_parameter import EpisodeParameterMemory
 from core.memory import Memory
 from core.parameters.generation import Generation, Vector
@@ -92,7 +91,8 @@ class SearchAgent(ABC):
         """
         candidates = cast(EpisodeParameterMemory, memory)
         if not self._announced:
-            self._announce(candidates)
+            candidates.begin(self._population.generation)
+            self._announced = True
         returns = candidates.finished()
         if returns is None:
             return {}
@@ -116,16 +116,6 @@ class SearchAgent(ABC):
             "dropped": float(candidates.dropped),
             "flat": float(self._flat),
         }
-
-    def _announce(self, memory: EpisodeParameterMemory) -> None:
-        """Tells the memory who plays first; raises UsageError where it cannot hold them all."""
-        if memory.capacity < self._size:
-            raise UsageError(
-                f"memory_limit {memory.capacity} cannot hold a generation: population is "
-                f"{self._size}"
-            )
-        memory.begin(self._population.generation)
-        self._announced = True
 
     def _note_flat(self) -> None:
         """Counts a generation that says nothing, and says so the first time."""

@@ -23,8 +23,8 @@ class AgentOptions(Options):
     actions: ClassVar[frozenset[str]] = frozenset({"discrete", "continuous"})
     models: ClassVar[frozenset[str]] = frozenset()
 
-    def check(self, shared: SharedOptions) -> None:
-        """Raises UsageError where these keys and the run's contradict each other."""
+    def check(self, shared: SharedOptions, most_units: int) -> None:
+        """Raises UsageError where these keys contradict the run's, or the memory's most units."""
 
 
 @dataclass(frozen=True)

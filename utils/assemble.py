@@ -34,7 +34,7 @@ def check(settings: Settings) -> None:
             f"agent '{run.agent_type}' cannot use model '{run.model_type}'"
             f"; it takes {', '.join(sorted(agent.models))}"
         )
-    agent.check(run)
+    agent.check(run, keeper.most_units(settings.memory, run))
     _check_reach(run, keeper.most_units(settings.memory, run))
 
 

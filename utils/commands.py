@@ -10,6 +10,7 @@ from core.checkpoint import Checkpoints
 from core.errors import UsageError
 from core.options import Options, option
 from core.run_folder import RunFolder
+from core.runtime.stopping import Stopper
 
 from .board import BoardOptions
 from .settings import Settings, find_row, from_flags, resolve
@@ -35,26 +36,31 @@ class BoardFlags(BoardOptions):
 def train_row(row: str, flags: Flags) -> int:
     """Trains a row of CONFIGS; gives the run's exit code."""
     settings = resolve(row, find_row(row), flags)
+    # from the imports, which may lose an exception that a signal raises, to curves and board
+    with Stopper() as stop:
+        _train(settings, stop)
+    return stop.exit_code
 
+
+def _train(settings: Settings, stop: Stopper) -> None:
     from core.runtime.serial import run
-    from core.runtime.stopping import Stopper
 
     from .assemble import build
     from .curves import draw
     from .terminal import Terminal
 
     parts = build(settings)
-    with Stopper() as stop:  # curves and board included: no later signal cuts them off
-        folder = RunFolder.create(Path(settings.run.runs), row, settings.run.seed)
-        folder.write_config(row, settings.flat())
-        terminal = Terminal(sys.stdout, folder.path, settings.board)
-        terminal.say(f"{row}: writing {folder.path}")
-        try:
-            run(row, parts, settings.run, folder, terminal, stop)
-        finally:
-            draw(folder.progress, folder.path / "curves.png")
-            terminal.close()
-    return stop.exit_code
+    stop.check()
+    row, seed = settings.row, settings.run.seed
+    folder = RunFolder.create(Path(settings.run.runs), row, seed)
+    folder.write_config(row, settings.flat())
+    terminal = Terminal(sys.stdout, folder.path, settings.board)
+    terminal.say(f"{row}: writing {folder.path}")
+    try:
+        run(row, parts, settings.run, folder, terminal, stop)
+    finally:
+        draw(folder.progress, folder.path / "curves.png")
+        terminal.close()
 
 
 def test_run(words: Sequence[str], flags: Flags) -> int:

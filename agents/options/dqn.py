@@ -44,7 +44,7 @@ class DQNOptions(AgentOptions):
             raise ValueError("a share below 1, or a whole number of env steps")
         return value
 
-    def check(self, shared: SharedOptions) -> None:
+    def check(self, shared: SharedOptions, most_units: int) -> None:
         """See `AgentOptions.check`: a batch holds sums of n rewards, and each would be clipped."""
         if self.clip_reward and shared.n_step > 1:
             raise UsageError(

@@ -5,7 +5,8 @@ from typing import ClassVar
 from pydantic import model_validator
 
 from core.agent import AgentOptions
-from core.options import option
+from core.errors import UsageError
+from core.options import SharedOptions, option
 from core.types import Unit
 
 
@@ -21,6 +22,14 @@ class SearchOptions(AgentOptions):
     normalize_obs: bool = option(
         False, help="shift and scale observations by what earlier generations saw"
     )
+
+    def check(self, shared: SharedOptions, most_units: int) -> None:
+        """See `AgentOptions.check`: the memory has to hold a generation."""
+        if self.population > most_units:
+            raise UsageError(
+                f"memory_limit {most_units} cannot hold a generation: population is "
+                f"{self.population}"
+            )
 
 
 class ESOptions(SearchOptions):

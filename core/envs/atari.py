@@ -95,7 +95,7 @@ class Atari(gym.Env[Any, Any]):
     def _skip(self, action: int) -> tuple[float, bool, bool]:
         """The frames of a step: the sum of their rewards, and how the game stands."""
         total, frames = 0.0, self._options.frame_skip
-        if frames >= self._screen.depth:
+        if frames > self._screen.depth:
             self._screen.forget()  # frames that are not drawn come between those and these
         for left in reversed(range(frames)):
             reward, terminated, truncated = self._frame(action)

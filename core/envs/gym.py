@@ -69,6 +69,8 @@ def _probe(game: str) -> None:
 def _make_one(game: str) -> gym.Env[Any, Any]:
     if game.startswith(":"):
         raise UsageError(f"'{game}' names no module before its colon")
+    if game.startswith("ALE/") or "NoFrameskip-v" in game:  # registered by now, or not
+        raise UsageError(f"'{game}' is a game of Atari: set --env_type atari")
     try:
         return gym.make(game, disable_env_checker=True).unwrapped
     except gym.error.DependencyNotInstalled:
@@ -84,8 +86,6 @@ def _make_one(game: str) -> gym.Env[Any, Any]:
 
 def _unknown(game: str) -> str:
     namespace = game.partition("/")[0]
-    if namespace == "ALE":
-        return f"'{game}' is a game of Atari: set --env_type atari"
     if namespace in EXTRAS:
         return f"'{game}' needs a package: {_install(game)}"
     return f"gymnasium knows no game '{game}'{did_you_mean(game, _close(game))}"

@@ -5,6 +5,16 @@ import threading
 from types import FrameType
 from typing import Any
 
+from ..errors import EngramError
+
+
+class InterruptedRunError(EngramError):
+    """A signal came before there was anything to keep."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__("interrupted")
+        self.exit_code = exit_code
+
 
 class Stopper:
     """While entered, SIGINT and SIGTERM set a flag that the loops look at between steps.
@@ -27,6 +37,11 @@ class Stopper:
     def exit_code(self) -> int:
         """What a shell expects of a program that ended by this signal; 0 without one."""
         return 0 if self.signum is None else 128 + self.signum
+
+    def check(self) -> None:
+        """Raises InterruptedRunError if told to stop: for what has no steps to stop between."""
+        if self():
+            raise InterruptedRunError(self.exit_code)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if self.signum is None:

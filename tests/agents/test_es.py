@@ -3,7 +3,9 @@ import pytest
 import torch
 
 from agents.maths.evolution import centred_ranks
+from agents.options.es import ESOptions
 from core.errors import UsageError
+from core.options import SharedOptions
 from tests.agents.search_worlds import Search, score_of
 from utils.options import CONFIGS
 
@@ -138,11 +140,12 @@ def test_a_sight_that_is_no_number_spoils_no_other_candidate_s():
 
 
 def test_a_memory_that_holds_no_generation_is_refused():
+    options = ESOptions(population=6)
     with pytest.raises(
         UsageError, match="memory_limit 5 cannot hold a generation: population is 6"
     ):
-        Search(memory_limit=5).go(1)
-    assert len(Search(memory_limit=6).go(2).told) == 2
+        options.check(SharedOptions(), 5)
+    assert options.check(SharedOptions(), 6) is None
 
 
 # It learns.

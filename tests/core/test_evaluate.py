@@ -22,6 +22,7 @@ class Watcher:
     def act(self, obs, first, step, *, explore):
         self.firsts.append(first.tolist())
         self.explored |= explore
+        assert step == 0  # nothing of an evaluation depends on the clock
         return np.zeros(len(first), np.int64), {}
 
 
@@ -97,6 +98,12 @@ def test_told_to_stop_it_gives_nothing() -> None:
     found, watcher = play(counters(9), 1, stop=stop)
     assert found is None
     assert len(watcher.firsts) == 3
+
+
+def test_told_to_stop_half_way_it_gives_nothing_either() -> None:
+    asked = []
+    found, _ = play(counters(1, 9), 2, stop=lambda: asked.append(1) or len(asked) > 3)
+    assert found is None  # lane 0 had played its share, but short episodes alone are no evaluation
 
 
 def test_a_stop_after_the_last_episode_changes_nothing() -> None:

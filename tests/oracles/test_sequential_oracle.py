@@ -58,7 +58,7 @@ SHORT = st.binary(min_size=10, max_size=150)
 LIVES = st.one_of(long_lives(), SHORT)
 
 
-@examples(400)
+@examples(250)
 @given(worlds(), LIVES, st.booleans())
 def test_everything_it_may_give_is_what_happened(world: World, life: bytes, split: bool) -> None:
     Twin(world, split=split).live(life, check_every=9)

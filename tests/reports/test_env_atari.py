@@ -13,7 +13,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from core.envs.atari import make
-from core.envs.options import AtariOptions, ToyOptions
+from core.envs.gym import make as make_gym
+from core.envs.options import AtariOptions, GymOptions, ToyOptions
 from core.envs.toy import Counter, Moment, decode, encode
 from core.envs.vector import GymVector
 from core.errors import UsageError
@@ -24,7 +25,7 @@ from core.rollout import Rollout
 from models.dqn import DQNCNN
 from models.options import DQNCNNOptions
 from tests.core.envs.optional import needs
-from tests.harness import ROOT, Run, cli, environment
+from tests.harness import ROOT, Run, environment
 from utils.options import CONFIGS
 
 ALE = needs("ale_py", "cv2")
@@ -82,10 +83,15 @@ def test_env_04_another_name_is_answered_with_the_nearest(game: str) -> None:
         make(AtariOptions(game=game), 1)
 
 
-def test_env_04_an_atari_id_in_another_family_is_sent_to_its_own() -> None:
-    done = cli("dqn_cartpole", "--game", "ALE/Pong-v5")
-    assert done.returncode == 2
-    assert done.stderr == "engram: 'ALE/Pong-v5' is a game of Atari: set --env_type atari\n"
+@ALE
+@pytest.mark.parametrize("game", ["ALE/Pong-v5", "PongNoFrameskip-v4"])
+def test_env_04_an_atari_id_in_another_family_is_sent_to_its_own(game: str) -> None:
+    says = f"'{game}' is a game of Atari: set --env_type atari"
+    with pytest.raises(UsageError, match=says):
+        make_gym(GymOptions(game=game), 1)
+    make(AtariOptions(game=game), 1).close()  # ale-py is registered from here on
+    with pytest.raises(UsageError, match=says):
+        make_gym(GymOptions(game=game), 1)
 
 
 @ALE

@@ -120,7 +120,7 @@ def infos_are_folded(steps: int) -> None:
 
 
 def test_mem_13_infos_are_folded() -> None:
-    in_a_fresh_process("infos_are_folded", 20_000)
+    in_a_fresh_process("infos_are_folded", 10_000)
 
 
 def test_mem_14_callers_cannot_change_what_is_stored() -> None:

@@ -37,6 +37,15 @@ def test_a_step_is_so_many_frames_and_shows_the_last(skip: int, max_pool: bool) 
         assert game.observation_space.contains(obs)
 
 
+@pytest.mark.parametrize("skip", [1, 2])
+def test_two_screens_are_pooled_across_steps_where_none_lies_between(skip: int) -> None:
+    game = plays(Console(over={5: "terminated"}), frame_skip=skip)
+    game.reset(seed=1)
+    while not (result := game.step(0))[2]:
+        pass
+    assert seen(result[0]) == [4, 5]
+
+
 @pytest.mark.parametrize("how", ["terminated", "truncated"])
 @pytest.mark.parametrize(("frame", "shown"), [(5, [5]), (6, [6]), (7, [7]), (8, [7, 8])])
 def test_a_game_that_ends_within_a_step_shows_its_last_screen(
