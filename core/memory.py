@@ -124,7 +124,8 @@ class Memory(ABC):
         """A batch of `batch_size` units, drawn with replacement.
 
         `columns` names what to read, by default everything. Arrays are fresh, unless `out` gives
-        some to fill; those are valid until the next sample. Raises ValueError while empty.
+        some to fill; those are valid until the next sample. Those of an observation and its
+        successor may be views of one. Raises ValueError while empty.
         """
 
     @abstractmethod

@@ -36,6 +36,7 @@ BOOK: Final[Mapping[str, ArraySpec]] = {
 
 
 LANE_SHIFT: Final = 40
+OLDEST: Final = np.int32(2**31 - 1)
 
 
 def plan_rows(
@@ -71,6 +72,11 @@ def _plan_action(env: EnvSpec) -> ColumnPlan:
 def unit_id(lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Names a row for ever: the lane above bit 40, the row counter below."""
     return (lanes << LANE_SHIFT) | rows
+
+
+def following_age(age: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The age of the next row; one that has reached `OLDEST` stays, far beyond any stack."""
+    return np.minimum(age, OLDEST - 1) + np.int32(1)
 
 
 Evict = Callable[[RingBuffer, NDArray[np.int64]], None]
@@ -160,7 +166,7 @@ class RowWriter:
             **extras,
         }
         self._ring.write(self._ring.where(lanes, self._ring.heads[lanes] - 1), step)
-        age, episode = self._age[lanes] + np.int32(1), self._episode[lanes]
+        age, episode = following_age(self._age[lanes]), self._episode[lanes]
         self._push(lanes, next_obs, terminated | truncated, age, episode, cut=lanes[:0])
 
     def _push(
@@ -183,8 +189,9 @@ class RowWriter:
         if self._evict is not None:
             self._evict(self._ring, lanes)
         self._ring.write(where, row)
-        newest = self._ring.where(cut, self._ring.heads[cut] - 1)
-        self._ring.write(newest, {"closing": np.ones(len(cut), np.bool_)})
+        if len(cut):
+            newest = self._ring.where(cut, self._ring.heads[cut] - 1)
+            self._ring.write(newest, {"closing": np.ones(len(cut), np.bool_)})
         self._ring.publish(lanes)
         self._open[lanes], self._age[lanes], self._episode[lanes] = ~closing, age, episode
 
@@ -197,7 +204,7 @@ def check_rows(ring: RingBuffer) -> None:
         age, episode = ring.gather("age", where), ring.gather("episode", where)
         ended = ring.gather("closing", where)[:-1]
         wrong = {
-            "age": age[1:] != np.where(ended, 0, age[:-1] + 1),
+            "age": age[1:] != np.where(ended, 0, following_age(age[:-1])),
             "episode": episode[1:] != episode[:-1] + ended,
         }
         for name, rows_wrong in wrong.items():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.episodes.rows import RowWriter, check_rows, plan_rows, unit_id
+from core.episodes.rows import OLDEST, RowWriter, check_rows, plan_rows, unit_id
 from core.errors import CorruptMemoryError, UsageError
 from core.storage.ring import RingBuffer, plan_store
 from core.types import ArraySpec, ContinuousActions, DiscreteActions, EnvSpec
@@ -287,3 +287,16 @@ def test_check_finds_a_row_that_does_not_follow(name: str) -> None:
     ring.write(at, {name: ~value if name == "closing" else value + 1})
     with pytest.raises(CorruptMemoryError, match=r"lane 1, row [56]: '(age|episode)' does not"):
         check_rows(ring)
+
+
+def test_an_episode_without_end_outlives_its_counter() -> None:
+    ring = make(rows=6)
+    writer = RowWriter(ring, ENV, np.array([0]))
+    writer.start(obs(0))
+    writer._age[:] = OLDEST - 2  # as if two thousand million steps had gone by
+    for moment in range(1, 5):
+        step(writer, moment)
+    assert column(ring, "age")[1:] == [OLDEST - 1, OLDEST, OLDEST, OLDEST]
+    assert column(ring, "obs") == [0, 1, 2, 3, 4]
+    ring.evict(np.array([0]), np.array([1]))  # the first row's age was never true
+    check_rows(ring)
