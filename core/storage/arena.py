@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Array
+from ..types import Array, Tree
 from .allocators import Allocator
 
 NONE = -1
@@ -52,6 +52,24 @@ class Arena:
     def free(self, lane: int, offset: int) -> None:
         """Lets go of the blob at an offset."""
         self._blobs[lane, offset // self.block_bytes % self._blobs.shape[1]] -= 1
+
+    def state(self) -> Tree:
+        """Everything that changes: the blocks that were ever used, and what is known of them."""
+        most = int(self._touched.max())
+        return {
+            "bytes": self._blocks()[:, :most],
+            "blobs": self._blobs, "touched": self._touched,
+            "block": self._block, "fill": self._fill,
+        }  # fmt: skip
+
+    def load(self, state: Tree) -> None:
+        """Takes over a state of an arena of the same size."""
+        self._blocks()[:, : state["bytes"].shape[1]] = state["bytes"]
+        self._blobs[...], self._touched[...] = state["blobs"], state["touched"]
+        self._block[...], self._fill[...] = state["block"], state["fill"]
+
+    def _blocks(self) -> Array:
+        return self.bytes.reshape(*self._blobs.shape, self.block_bytes)
 
     @property
     def used(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptMemoryError, UsageError
-from ..types import Array
+from ..types import Array, Tree
 from .allocators import Allocator
 from .arena import NONE, Arena
 from .codecs import RAW, Codec, Lz4, Zstd, background, train_dictionary
@@ -60,6 +60,27 @@ class Priors:
     def _add(self, base: NDArray[np.uint8], codec: Codec) -> None:
         self.bases = np.concatenate([self.bases, base[None]])
         self.codecs.append(codec)
+
+    def state(self) -> Tree:
+        """What was learnt, and what is being learnt from."""
+        return {
+            "bases": self.bases.copy(),
+            "dictionary": np.frombuffer(self.dictionary, np.uint8),
+            "frames": np.concatenate(self._frames) if self._frames else self.bases[:0],
+            "streams": [stream.hex() for stream in self._streams],
+        }
+
+    def load(self, state: Tree) -> None:
+        """Takes over what was saved."""
+        self.bases = np.array(state["bases"])
+        self.dictionary = state["dictionary"].tobytes()
+        self.codecs = self.codecs[:1] * min(len(self.bases), 2)
+        self.codecs += [Zstd(self.dictionary)] * (len(self.bases) - len(self.codecs))
+        count = self._chunking.frames
+        self._frames = [
+            state["frames"][at : at + count] for at in range(0, len(state["frames"]), count)
+        ]
+        self._streams = [bytes.fromhex(stream) for stream in state["streams"]]
 
     @property
     def nbytes(self) -> int:
@@ -118,7 +139,9 @@ class ChunkedColumn:
         return self._entries[lane, chunk % self._entries.shape[1]]
 
     def _close(self, lane: int, chunk: int) -> int:
-        """Codes a chunk and stores it; gives the oldest chunk that is still held."""
+        """Codes a chunk and stores it, once; gives the oldest chunk that is still held."""
+        if self._entry(lane, chunk)["chunk"] == chunk and self._entry(lane, chunk)["length"]:
+            return int(self._oldest[lane])
         frames = self._open[lane, chunk % 2]
         form, prior, blob = self._code(frames)
         offset = self._arena.put(lane, blob)
@@ -190,6 +213,25 @@ class ChunkedColumn:
         if broken != NONE:
             which = f"chunk {chunk[new[broken]]} of lane {lane[new[broken]]}"
             raise CorruptMemoryError(f"'{self.plan.name}': {which} is broken")
+
+    def state(self) -> Tree:
+        """Everything that changes."""
+        own = {"open": self._open, "open_chunk": self._open_chunk, "oldest": self._oldest}
+        entries = self._entries.view(np.uint8).reshape(len(self._entries), -1)
+        return {
+            **own,
+            "entries": entries,
+            "priors": self.priors.state(),
+            "arena": self._arena.state(),
+        }
+
+    def load(self, state: Tree) -> None:
+        """Takes over a state of a column of the same plan."""
+        self._entries.view(np.uint8).reshape(len(self._entries), -1)[...] = state["entries"]
+        self._open[...], self._open_chunk[...] = state["open"], state["open_chunk"]
+        self._oldest[...] = state["oldest"]
+        self.priors.load(state["priors"])
+        self._arena.load(state["arena"])
 
     def usage(self, written: int) -> int:
         """Bytes in use, whatever was written: raw buffers, entries, priors and touched blocks."""

@@ -138,6 +138,7 @@ class RingBuffer:
             "tails": self.tails,
             "records": self._records.view(np.uint8).reshape(self.plan.rows, -1),
             "frames": dict(self._frames),
+            "chunks": {chunks.plan.name: chunks.state() for chunks in self._chunks},
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -150,6 +151,8 @@ class RingBuffer:
                 raise ValueError(f"a store of shape {source.shape}, not {target.shape}")
         for target, source in pairs:
             target[...] = source
+        for chunks in self._chunks:
+            chunks.load(state["chunks"][chunks.plan.name])
 
     def check(self) -> None:
         """Raises CorruptMemoryError unless every lane holds no more than its rows."""

@@ -42,6 +42,8 @@ def worlds(draw: st.DrawFn) -> World:
         capacity=rows_per_lane * lanes + draw(st.integers(0, lanes - 1)),
         keep_floats=draw(st.booleans()),
         seed=draw(st.integers(0, 1000)),
+        codec=draw(st.sampled_from(["raw", "lz4", "zstd"])),
+        chunk_frames=draw(st.integers(2, 7)),
     )
 
 

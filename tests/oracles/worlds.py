@@ -47,6 +47,8 @@ class World:
     capacity: int = 20
     keep_floats: bool = False
     seed: int = 0
+    codec: str = "raw"
+    chunk_frames: int = 16
 
     @property
     def env(self) -> EnvSpec:
@@ -55,7 +57,10 @@ class World:
     def memory(self) -> SequentialMemory:
         """A memory of this world."""
         options = SequentialOptions(
-            memory_limit=self.capacity, float_frames="keep" if self.keep_floats else "exact"
+            memory_limit=self.capacity,
+            float_frames="keep" if self.keep_floats else "exact",
+            frame_codec=self.codec,
+            chunk_frames=self.chunk_frames,
         )
         shared = SharedOptions(
             window_length=self.window, n_step=self.n_step, gamma=self.gamma, num_envs=self.lanes
