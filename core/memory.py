@@ -62,7 +62,11 @@ class Plan(Protocol):
 
     @property
     def bytes_full(self) -> int:
-        """Bytes once it is full."""
+        """Bytes once it is full, at most."""
+
+    @property
+    def bytes_least(self) -> int:
+        """Bytes once it is full, however well pictures can be compressed."""
 
 
 class Writer(Protocol):

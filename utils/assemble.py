@@ -6,6 +6,7 @@ from functools import partial
 from core.agent import Agent, AgentContext
 from core.envs.base import Env
 from core.errors import UsageError
+from core.limits import usable_memory
 from core.memory import Memory, MemoryContext
 from core.schedules import Clock
 from core.seeding import SeedTree
@@ -93,14 +94,16 @@ def build(settings: Settings) -> Parts:
 def make_memory(settings: Settings, context: MemoryContext) -> Memory:
     """The row's memory. Raises UsageError where this machine cannot hold it."""
     keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
-    try:
-        memory: Memory = keeper(settings.memory, context)
-    except MemoryError:
-        size = keeper.plan(settings.memory, context).bytes_full
+    size = keeper.plan(settings.memory, context).bytes_least
+    usable = usable_memory()
+    if size > usable.bytes:
+        limit = settings.memory.memory_limit
         raise UsageError(
-            f"memory_limit {settings.memory.memory_limit} takes {size / 1e9:,.1f} GB when full, "
-            "more than this machine gives; set a smaller --memory_limit"
-        ) from None
+            f"memory_limit {limit} takes {size / 1e9:,.1f} GB when full, and {usable.by} leaves "
+            f"{usable.bytes / 1e9:,.1f} GB; set --memory_limit {int(limit * usable.bytes / size)} "
+            "or less"
+        )
+    memory: Memory = keeper(settings.memory, context)
     return memory
 
 

@@ -35,6 +35,11 @@ class ParameterPlan:
 
     bytes_full: int
 
+    @property
+    def bytes_least(self) -> int:
+        """See `Plan.bytes_least`."""
+        return self.bytes_full
+
 
 class EpisodeParameterMemory(Memory):
     """Candidates of the newest generations; a unit is one candidate's parameters and return.

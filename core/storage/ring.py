@@ -37,8 +37,14 @@ class StorePlan:
 
     @property
     def bytes_full(self) -> int:
-        """Bytes of the ring once it has wrapped."""
+        """Bytes of the ring once it has wrapped, if no picture can be compressed."""
         return self.bytes_per_row * self.rows
+
+    @property
+    def bytes_least(self) -> int:
+        """Bytes of the ring once it has wrapped, without pictures in chunks."""
+        chunks = sum(plan.bytes_per_row for plan in self.columns if plan.kind == "chunks")
+        return self.bytes_full - chunks * self.rows
 
 
 class RingBuffer:

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from core.envs.atari import make
 from core.envs.gym import make as make_gym
 from core.envs.options import AtariOptions, GymOptions, ToyOptions
+from core.envs.spaces import pictures
 from core.envs.toy import Counter, Moment, decode, encode
 from core.envs.vector import GymVector
 from core.errors import UsageError
@@ -22,6 +23,7 @@ from core.memories.sequential import SequentialMemory, SequentialOptions
 from core.memory import MemoryContext
 from core.options import SharedOptions
 from core.rollout import Rollout
+from core.types import ArraySpec
 from models.dqn import DQNCNN
 from models.options import DQNCNNOptions
 from tests.core.envs.optional import needs
@@ -198,6 +200,21 @@ def test_env_09_channels_are_found_and_their_content_kept(
             moment = Moment(0, newest.episode, max(0, newest.step - back))
             assert np.array_equal(plane, encode(moment, 40))
     env.close()
+
+
+def test_env_09_what_is_no_picture_is_not_called_one() -> None:
+    kinds = {
+        "flat": (9,),
+        "line": (1, 9),
+        "stack": (4, 9, 9, 3),
+        "eye": (9, 8, 3),
+        "map": (2, 7, 9),
+    }
+    specs = {name: ArraySpec(shape, np.dtype(np.uint8)) for name, shape in kinds.items()}
+    assert pictures(specs) == [
+        "eye is a picture [9, 8, 3] of uint8, HWC",
+        "map is a picture [2, 7, 9] of uint8, CHW",
+    ]
 
 
 @ALE

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 import torch
 
 from core.errors import UsageError
+from core.limits import Usable
 from tests.harness import CHAIN, parts_of, python, settings_of
 from tests.utils.thirdparty import Remembering
 from utils import assemble
@@ -74,9 +76,14 @@ def test_a_memory_too_small_for_its_windows_is_refused():
 def test_a_memory_beyond_this_machine_is_refused_with_its_size():
     message = refusal(CHAIN, memory_limit=10**13)
     assert message.startswith("memory_limit 10000000000000 takes ")
-    assert message.endswith(
-        "GB when full, more than this machine gives; set a smaller --memory_limit"
-    )
+    assert "GB when full, and free memory leaves" in message
+    fits = int(re.search(r"set --memory_limit (\d+) or less", message)[1])
+    assert 10**6 < fits < 10**13  # what is proposed is a size that a machine may have
+
+
+def test_a_memory_beyond_the_control_group_is_refused(monkeypatch):
+    monkeypatch.setattr(assemble, "usable_memory", lambda: Usable(10_000, "cgroup memory.max"))
+    assert "and cgroup memory.max leaves 0.0 GB" in refusal(CHAIN)
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:7", "meta", "gpu"])
