@@ -82,13 +82,17 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "population": 16,
         "sigma": 0.1,
         "lr": 0.05,
+        "normalize_obs": True,
     },
-    # keras-rl's cem_cartpole example (100k steps), with elites from whole generations
+    # keras-rl's cem_cartpole example (100k steps), with elites from whole generations; 16
+    # candidates without added spread for long collapse early on two seeds of five
     "cem_cartpole": {
         **SEARCH_CARTPOLE,
         "agent_type": "cem",
         "steps": 100_000,
-        "population": 16,
+        "population": 32,
+        "extra_generations": 30,
+        "normalize_obs": True,
     },
     # acts at random: tries an environment, and gives the floor of its results
     "random_cartpole": {

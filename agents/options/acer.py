@@ -3,7 +3,8 @@
 from typing import ClassVar, Literal
 
 from core.agent import AgentOptions
-from core.options import option
+from core.errors import UsageError
+from core.options import SharedOptions, option
 from core.types import Unit
 
 
@@ -36,3 +37,11 @@ class ACEROptions(AgentOptions):
     replay_start: int = option(
         8_000, ge=0, unit="units", help="what the memory holds before the first replayed update"
     )
+
+    def check(self, shared: SharedOptions, most_units: int) -> None:
+        """See `AgentOptions.check`: what replay waits for has to come."""
+        if self.replay_ratio and self.replay_start > most_units:
+            raise UsageError(
+                f"replay_start {self.replay_start} is never reached: the memory holds at most "
+                f"{most_units} units"
+            )

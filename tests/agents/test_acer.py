@@ -9,7 +9,7 @@ import torch
 from agents.acer import POLICY, ACERAgent, draw_actions
 from agents.options.acer import ACEROptions
 from core.agent import AgentContext
-from core.errors import RunFailedError
+from core.errors import RunFailedError, UsageError
 from core.options import SharedOptions
 from core.rollout import Rollout
 from core.schedules import Clock
@@ -708,3 +708,10 @@ def test_the_same_row_and_seed_give_the_same_numbers():
                 parts.agent.learn(parts.memory)
         told.append(parts.agent.state())
     assert equal_trees(dict(told[0]), dict(told[1]))
+
+
+def test_replay_that_is_never_reached_is_refused():
+    with pytest.raises(UsageError, match="replay_start 100 is never reached: the memory holds"):
+        ACEROptions(replay_start=100).check(SharedOptions(), 99)
+    assert ACEROptions(replay_start=100).check(SharedOptions(), 100) is None
+    assert ACEROptions(replay_start=100, replay_ratio=0.0).check(SharedOptions(), 9) is None

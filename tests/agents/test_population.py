@@ -118,6 +118,16 @@ def test_what_is_seen_counts_from_the_next_generation_on():
     assert np.allclose(people.normalizer(inputs), [[-1.0, -1.0], [1.0, 1.0]], atol=1e-5)
 
 
+def test_all_that_a_candidate_sees_counts():
+    people, inputs = population(on=True), np.float32([[1.0, 2.0], [3.0, 6.0]])
+    people.begin(generation())
+    for seen in inputs:
+        people.watch(np.array([2]), seen[None])
+    people.begin(generation(1))
+    assert people.normalizer.state()["count"] == 2
+    assert np.allclose(people.normalizer(inputs), [[-1.0, -1.0], [1.0, 1.0]], atol=1e-5)
+
+
 def test_a_resumed_generation_forgets_what_was_seen_of_it():
     people = population(on=True)
     people.begin(generation())
@@ -189,6 +199,15 @@ def test_nobody_waits_for_ever_where_learning_is_rare():
     assert search.rollout.step(0) == 0
     search.go(1)
     assert not search.rollout.waiting or search.rollout.step(0) > 0
+
+
+def test_lanes_that_waited_play_as_soon_as_there_is_somebody():
+    """Also where their own idle episode is not over yet."""
+    search = Search(num_envs=4)
+    search.go(1)
+    assert search.actor.playing.tolist() != [True] * 4
+    search.step()
+    assert search.actor.playing.tolist() == [True] * 4
 
 
 def test_a_rare_train_interval_finishes(tmp_path):
