@@ -35,7 +35,7 @@ class ACEROptions(AgentOptions):
         4.0, ge=0, unit="updates", help="replayed updates per on-policy one, on average (Poisson)"
     )
     replay_start: int = option(
-        8_000, ge=0, unit="units", help="what the memory holds before the first replayed update"
+        1_000, ge=0, unit="units", help="what the memory holds before the first replayed update"
     )
 
     def check(self, shared: SharedOptions, most_units: int) -> None:

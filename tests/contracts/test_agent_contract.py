@@ -52,7 +52,7 @@ class Case(NamedTuple):
             "env_type": "gym",
             "model_type": self.model,
             "memory_type": self.memory,
-            "memory_limit": 300,
+            "memory_limit": 2_000,
             "num_envs": LANES,
             "steps": 300,
             "learn_start": 20,
