@@ -117,7 +117,7 @@ def test_cfg_03_acer_refuses_continuous_actions_and_names_who_takes_them(
         ("es_cartpole", "population", 7, "an even population: candidates come in pairs"),
         ("es_cartpole", "population", 1, "population = 1 on the command line"),
         ("cem_cartpole", "elite_share", 0, "elite_share = 0.0 on the command line"),
-        ("cem_cartpole", "elite_share", 0.05, "0.05 of 16 candidates is nobody"),
+        ("cem_cartpole", "elite_share", 0.02, "0.02 of 32 candidates is nobody"),
         ("cem_cartpole", "elite_share", 1.5, "elite_share = 1.5 on the command line"),
         ("cem_cartpole", "population", 3, "0.25 of 3 candidates is nobody"),
         ("cem_cartpole", "elite_generations", 0, "elite_generations = 0 on the command line"),
