@@ -97,9 +97,7 @@ class ChunkedColumn:
     is used again.
     """
 
-    def __init__(
-        self, plan: ColumnPlan, lanes: int, rows: int, allocator: Allocator, arena_bytes: int
-    ) -> None:
+    def __init__(self, plan: ColumnPlan, lanes: int, rows: int, allocator: Allocator) -> None:
         chunking = plan.chunking
         self.plan = plan
         self._frames = chunking.frames
@@ -111,7 +109,7 @@ class ChunkedColumn:
         entries = rows // chunking.frames + 3
         self._entries = np.zeros((lanes, entries), ENTRY)
         self.priors = Priors(chunking, padded)
-        self._arena = make_arena(allocator, lanes, arena_bytes, chunking.frames * padded)
+        self._arena = make_arena(allocator, lanes, rows, chunking.frames, padded)
         self._scratch = Scratch(chunking.frames, padded)
 
     def make_room(self, lanes: NDArray[np.int64], rows: NDArray[np.int64], tails: Array) -> Array:
@@ -147,7 +145,7 @@ class ChunkedColumn:
         offset = self._arena.put(lane, blob)
         while offset == NONE:
             if self._oldest[lane] >= chunk:
-                raise UsageError("memory_bytes is too small to hold a chunk of frames a lane")
+                raise UsageError("the arena is too small to hold a chunk of frames a lane")
             self._drop(lane, int(self._oldest[lane]) + 1)
             offset = self._arena.put(lane, blob)
         slot = chunk % self._entries.shape[1]
@@ -240,8 +238,10 @@ class ChunkedColumn:
         return open_ + own + self._arena.used
 
 
-def make_arena(allocator: Allocator, lanes: int, arena_bytes: int, largest: int) -> Arena:
-    """An arena of so many bytes in all, in blocks that any chunk fits into."""
+def make_arena(allocator: Allocator, lanes: int, rows: int, frames: int, size: int) -> Arena:
+    """An arena that holds the chunks of so many rows a lane, even if none can be compressed."""
+    largest = frames * size
     block = max(LEAST_BLOCK, largest)
-    blocks = max(arena_bytes // (lanes * block), 2)
+    chunks = rows // frames + 2  # one that the tail cut and one that the open chunk will make
+    blocks = -(-chunks // (block // largest)) + 1
     return Arena(allocator, lanes, blocks, block)

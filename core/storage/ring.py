@@ -78,8 +78,7 @@ class RingBuffer:
         from .chunks import ChunkedColumn  # numba compiles for a while: only where it is used
 
         lanes, rows = self.plan.lanes, self.plan.rows_per_lane
-        raw = lanes * rows * column.bytes_per_row
-        chunks = ChunkedColumn(column, lanes, rows, allocator, raw)
+        chunks = ChunkedColumn(column, lanes, rows, allocator)
         self._columns[column.name] = chunks
         self._chunks.append(chunks)
 

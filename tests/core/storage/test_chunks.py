@@ -1,0 +1,134 @@
+"""Chunked frames: what goes in comes out, whatever it is, and what it takes."""
+
+import lz4.block
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import CorruptMemoryError
+from core.storage import kernels
+from core.storage.columns import Chunking, plan_column
+from core.storage.ring import RingBuffer, plan_store
+from core.types import ArraySpec
+
+from ...conftest import examples
+
+SIDE = 64
+SPEC = ArraySpec((SIDE, SIDE), np.dtype(np.uint8))
+NOISE = np.random.default_rng(0).integers(0, 256, (400, SIDE, SIDE)).astype(np.uint8)
+
+
+def still(count: int) -> np.ndarray:
+    """Frames in which one small square moves over a still picture."""
+    frames = np.repeat(NOISE[:1], count, axis=0)
+    for number in range(count):
+        frames[number, number % 50 : number % 50 + 4, 5:9] = number % 256
+    return frames
+
+
+def ring_of(codec: str, rows: int, lanes: int = 1, **more) -> RingBuffer:
+    chunking = Chunking(codec, **more)
+    return RingBuffer(plan_store([plan_column("f", SPEC, chunking=chunking)], lanes, rows * lanes))
+
+
+def write(ring: RingBuffer, frames: np.ndarray) -> None:
+    lanes = np.arange(ring.plan.lanes)
+    for frame in frames:
+        ring.write(ring.make_room(lanes), {"f": np.repeat(frame[None], len(lanes), axis=0)})
+        ring.publish(lanes)
+
+
+def read(ring: RingBuffer, lane: int = 0) -> np.ndarray:
+    rows = np.arange(ring.tails[lane], ring.heads[lane])
+    return ring.gather("f", ring.where(np.full(len(rows), lane), rows))
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_noise_that_nothing_compresses_is_held_in_full(codec: str, lanes: int) -> None:
+    ring = ring_of(codec, 300, lanes)
+    write(ring, NOISE)
+    assert ring.held == 300 * lanes, "no row went to make room for bytes"
+    for lane in range(lanes):
+        assert np.array_equal(read(ring, lane), NOISE[100:])
+
+
+@pytest.mark.parametrize(("codec", "dictionary"), [("lz4", False), ("zstd", False), ("zstd", True)])
+def test_what_hardly_moves_takes_few_bytes(codec: str, dictionary: bool) -> None:
+    frames = still(8_000)
+    ring = ring_of(codec, 5_000, dictionary=dictionary)
+    write(ring, frames)
+    assert np.array_equal(read(ring), frames[3_000:])
+    used = ring.usage()["heap"]
+    assert used < 5_000 * SPEC.nbytes / 8, "buffers, blocks and priors counted"
+
+
+def test_bytes_are_used_again() -> None:
+    ring = ring_of("lz4", 2_000)
+    write(ring, still(4_000))
+    before = ring.usage()["heap"]
+    write(ring, still(20_000))
+    assert ring.usage()["heap"] <= before + 2 * 65_536
+
+
+def test_a_broken_chunk_is_named() -> None:
+    ring = ring_of("lz4", 100)
+    write(ring, still(100))
+    ring._chunks[0]._arena.bytes[:64] = 255
+    with pytest.raises(CorruptMemoryError, match="chunk 0 of lane 0 is broken"):
+        read(ring)
+
+
+def test_a_state_is_taken_over() -> None:
+    frames = still(900)
+    saved, loaded = ring_of("zstd", 300, dictionary=True), ring_of("zstd", 300, dictionary=True)
+    write(saved, frames[:700])
+    loaded.load(saved.state())
+    for ring in (saved, loaded):
+        write(ring, frames[700:])
+    assert np.array_equal(read(loaded), frames[600:])
+    assert np.array_equal(read(saved), read(loaded))
+
+
+@examples(60)
+@given(st.binary(max_size=3_000), st.integers(1, 40))
+def test_our_lz4_decoder_agrees_with_the_library(data: bytes, repeats: int) -> None:
+    data = data * repeats
+    packed = np.frombuffer(lz4.block.compress(data, store_size=False), np.uint8)
+    out = np.zeros(len(data) + 7, np.uint8)
+    assert kernels.lz4_decode(packed, 0, len(packed), out) == len(data)
+    assert out[: len(data)].tobytes() == data
+
+
+@examples(200)
+@given(st.binary(max_size=200), st.integers(0, 300))
+def test_no_bytes_make_the_decoders_read_or_write_elsewhere(data: bytes, room: int) -> None:
+    guarded = np.full(room + 16, 77, np.uint8)
+    packed = np.frombuffer(data, np.uint8)
+    assert -1 <= kernels.lz4_decode(packed, 0, len(packed), guarded[:room]) <= room
+    frame = guarded[:room]
+    at = kernels.patch_frame(packed, 0, len(packed), frame)
+    assert -1 <= at <= len(packed)
+    assert (guarded[room:] == 77).all()
+
+
+@examples(60)
+@given(st.integers(1, 9), st.integers(1, 90), st.integers(0, 2**32), st.floats(0, 1))
+def test_runs_rebuild_any_frames(count: int, size: int, seed: int, change: float) -> None:
+    rng = np.random.default_rng(seed)
+    size = size * 8
+    base = rng.integers(0, 256, size).astype(np.uint8)
+    frames = np.empty((count, size), np.uint8)
+    last = base
+    for number in range(count):
+        noise = rng.integers(0, 256, size).astype(np.uint8)
+        frames[number] = last = np.where(rng.random(size) < change, noise, last)
+    stream = np.zeros(kernels.stream_bound(count, size), np.uint8)
+    words, base_words = frames.view(np.uint64), base.view(np.uint64)
+    end = kernels.encode_frames(frames, base, words, base_words, stream)
+    frame, at = base.copy(), 0
+    for number in range(count):
+        at = kernels.patch_frame(stream, at, end, frame)
+        assert np.array_equal(frame, frames[number])
+    assert at == end
