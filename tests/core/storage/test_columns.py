@@ -165,3 +165,8 @@ def test_records_are_aligned_and_padded_only_at_their_end() -> None:
     assert sorted(ends.values()) == [16, 20, 21, 24]
     # one byte more is padded to the widest alignment
     assert packed_dtype([*plans, plan_column("more", ArraySpec((), U8))]).itemsize == 32
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.int16, np.uint16, np.int64])
+def test_only_bytes_flags_and_floats_make_frames(dtype: type) -> None:
+    assert plan_column("x", ArraySpec((20, 20), np.dtype(dtype))).kind == "packed"
