@@ -1,5 +1,6 @@
 """Engram: `python main.py ROW [--key value ...]` trains a row of `utils/options.py`."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -75,10 +76,15 @@ def main(arguments: Sequence[str]) -> int:
 def run(arguments: Sequence[str]) -> int:
     """As `main`, with what went wrong as one line."""
     try:
-        return main(arguments)
+        code = main(arguments)
+        sys.stdout.flush()
+        return code
     except EngramError as error:
         print(f"engram: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # whoever read along has gone; nothing is left to say to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UsageError.exit_code
     except KeyboardInterrupt:  # a run takes the signal itself; this was before it, or another verb
         print("engram: interrupted", file=sys.stderr)
         return INTERRUPTED

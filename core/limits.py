@@ -32,10 +32,12 @@ def usable_memory(root: Path = Path("/")) -> Usable:
 def _bounds(root: Path) -> Iterator[Usable]:
     yield Usable(int(psutil.virtual_memory().available), "free memory")
     yield from _cgroups(root)
-    for kind, name in ((resource.RLIMIT_AS, "ulimit -v"), (resource.RLIMIT_DATA, "ulimit -d")):
+    mapped = int(psutil.Process().memory_info().vms)
+    bounds = ((resource.RLIMIT_AS, "ulimit -v", mapped), (resource.RLIMIT_DATA, "ulimit -d", 0))
+    for kind, name, taken in bounds:
         soft, _ = resource.getrlimit(kind)
         if soft != resource.RLIM_INFINITY:
-            yield Usable(max(soft - private_bytes(), 0), name)
+            yield Usable(max(soft - max(taken, private_bytes()), 0), name)
 
 
 def _cgroups(root: Path) -> Iterator[Usable]:

@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from .episodes.rows import Evict, RowWriter, check_rows, plan_rows
 from .errors import UsageError
@@ -43,6 +44,12 @@ class RowMemoryOptions(MemoryOptions):
     frame_dictionary: bool = option(
         False, help="zstd: learn a dictionary from the first pictures; halves quiet games"
     )
+
+    @model_validator(mode="after")
+    def _dictionary(self) -> Self:
+        if self.frame_dictionary and self.frame_codec != "zstd":
+            raise ValueError("frame_dictionary with frame_codec zstd alone")
+        return self
 
 
 @dataclass(frozen=True)

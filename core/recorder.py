@@ -1,5 +1,6 @@
 """The recorder: what a run writes down about itself, and which weights were best."""
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -72,7 +73,9 @@ class Recorder:
         score = self._eval_mean = evaluation.mean
         if evaluation.cut:
             self.say(f"{evaluation.cut} evaluation episodes were cut at {self._options.eval_limit}")
-        if self._best is None or score >= self._best:
+        if not math.isfinite(score):
+            self.say(f"evaluation at step {self._clock.step} has no finite mean: {score}")
+        elif self._best is None or score >= self._best:
             self._best, self.best_step, self._fallen = score, self._clock.step, False
             self.checkpoints.save_best(self._checkpoint(), self._clock.step)
         elif score <= self._best - FALL * abs(self._best):

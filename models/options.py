@@ -2,11 +2,15 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from core.options import Options, option
 
-Sizes = tuple[Annotated[int, Field(ge=1)], ...]
+Sizes = Annotated[
+    tuple[Annotated[int, Field(ge=1)], ...],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+"""Widths of layers; a row may say them as a list."""
 Dueling = Literal["off", "avg", "max", "naive"]
 
 

@@ -8,6 +8,7 @@ from pydantic_core import PydanticUndefined
 
 from core.errors import UsageError
 
+from .commands import VERB_OPTIONS
 from .describe import Takes, shown
 from .factory import TABLES, options_class
 from .options import CONFIGS, DEFAULT
@@ -51,6 +52,10 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]
 def help_page(arguments: Sequence[str], verbs: Mapping[str, Callable[..., int]]) -> str:
     """The page that `--help` asks for: a row's keys if a row is named, else the overview."""
     words, flags = split_arguments([word for word in arguments if word not in ("--help", "-h")])
+    if words and words[0] in VERB_OPTIONS:
+        keys = VERB_OPTIONS[words[0]].model_fields.items()
+        lines = [_key_line(key, field, flags) for key, field in keys]
+        return "\n".join([f"python main.py {words[0]} RUN [--key value ...]", "", *lines])
     rows = [word for word in words if word not in verbs]
     if rows:
         return row_help(rows[0], flags)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from core.checkpoint import Checkpoints
 from core.errors import UsageError
@@ -18,7 +18,7 @@ from .settings import Settings, find_row, from_flags, resolve
 Flags = Mapping[str, str]
 
 
-class TestOptions(Options):
+class PlayOptions(Options):
     """Flags of `test`."""
 
     weights: Literal["best", "last"] = option("best", help="which checkpoint to play")
@@ -31,6 +31,10 @@ class BoardFlags(BoardOptions):
 
     runs: str = option("runs", help="folder that holds the runs")
     stop: bool = option(False, help="end the visdom server that a run started")
+
+
+VERB_OPTIONS: Final[Mapping[str, type[Options]]] = {"test": PlayOptions, "board": BoardFlags}
+"""The flags of the verbs that train nothing."""
 
 
 def train_row(row: str, flags: Flags) -> int:
@@ -59,13 +63,16 @@ def _train(settings: Settings, stop: Stopper) -> None:
     try:
         run(row, parts, settings.run, folder, terminal, stop)
     finally:
-        draw(folder.progress, folder.path / "curves.png")
+        try:
+            draw(folder.progress, folder.path / "curves.png")
+        except Exception as error:  # a picture that fails hides no error of the run
+            terminal.say(f"curves.png could not be drawn: {error}")
         terminal.close()
 
 
 def test_run(words: Sequence[str], flags: Flags) -> int:
     """Plays a run's best weights, or with `--weights last` its newest, on fresh episodes."""
-    options = from_flags(TestOptions, flags)
+    options = from_flags(PlayOptions, flags)
     folder = _find(words, options.runs, "test RUN [--weights best|last] [--episodes N]")
     settings = _saved(folder)
 

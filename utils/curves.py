@@ -3,11 +3,8 @@
 import csv
 import math
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
-
-Series = Mapping[str, Sequence[float]]
 
 PANELS: Final = (
     ("return", ("return_mean", "eval_return_mean")),

@@ -35,7 +35,7 @@ class ACEROptions(AgentOptions):
         4.0, ge=0, unit="updates", help="replayed updates per on-policy one, on average (Poisson)"
     )
     replay_start: int = option(
-        1_000, ge=0, unit="units", help="what the memory holds before the first replayed update"
+        0, ge=0, unit="units", help="what the memory holds before the first replayed update"
     )
 
     def check(self, shared: SharedOptions, most_units: int) -> None:
@@ -44,4 +44,8 @@ class ACEROptions(AgentOptions):
             raise UsageError(
                 f"replay_start {self.replay_start} is never reached: the memory holds at most "
                 f"{most_units} units"
+            )
+        if self.replay_ratio and self.replay_start > shared.steps:
+            raise UsageError(
+                f"replay_start {self.replay_start} is never reached within steps {shared.steps}"
             )

@@ -59,6 +59,15 @@ class CEMOptions(SearchOptions):
         10, ge=1, unit="generations", help="generations until nothing is added"
     )
 
+    def check(self, shared: SharedOptions, most_units: int) -> None:
+        """See `AgentOptions.check`: the memory has to hold all that may be elites."""
+        super().check(shared, most_units)
+        if self.population * self.elite_generations > most_units:
+            raise UsageError(
+                f"memory_limit {most_units} cannot hold elite_generations "
+                f"{self.elite_generations} of population {self.population}"
+            )
+
     @model_validator(mode="after")
     def _somebody(self) -> "CEMOptions":
         if int(self.population * self.elite_share) < 1:

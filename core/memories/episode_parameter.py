@@ -11,7 +11,7 @@ from ..memory import Memory, MemoryContext, MemoryOptions
 from ..options import option
 from ..parameters.generation import Generation, Vector
 from ..parameters.kept import RECORD, Kept
-from ..parameters.returns import ReturnWriter, result_ring
+from ..parameters.returns import ReturnWriter, plan_results, result_ring
 from ..parameters.store import Remember, bytes_full, make_store
 from ..parameters.tally import Tally
 from ..types import Batch, Tree, Unit
@@ -59,7 +59,7 @@ class EpisodeParameterMemory(Memory):
         own = cast(EpisodeParameterOptions, options)
         slots = own.memory_limit
         kept = bytes_full(own.remember, slots, context.parameters, own.generations)
-        inbox = result_ring(context.shared.num_envs, slots).plan.bytes_full
+        inbox = plan_results(context.shared.num_envs, slots).bytes_full
         return ParameterPlan(slots * RECORD.itemsize + kept + inbox)
 
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.columns import plan_column
-from ..storage.ring import RingBuffer, plan_store
+from ..storage.ring import RingBuffer, StorePlan, plan_store
 from ..types import Array, ArraySpec, Columns
 
 CANDIDATE = "candidate"
@@ -16,10 +16,15 @@ RESULT = {
 """A finished episode: whose it was, what it earned, how many steps it took."""
 
 
+def plan_results(lanes: int, rows_per_lane: int) -> StorePlan:
+    """A ring of finished episodes, before it exists."""
+    columns = [plan_column(name, spec) for name, spec in RESULT.items()]
+    return plan_store(columns, lanes, lanes * rows_per_lane)
+
+
 def result_ring(lanes: int, rows_per_lane: int) -> RingBuffer:
     """A ring of finished episodes, one writer a lane."""
-    columns = [plan_column(name, spec) for name, spec in RESULT.items()]
-    return RingBuffer(plan_store(columns, lanes, lanes * rows_per_lane))
+    return RingBuffer(plan_results(lanes, rows_per_lane))
 
 
 class ReturnWriter:

@@ -212,6 +212,12 @@ class ChunkedColumn:
             which = f"chunk {chunk[new[broken]]} of lane {lane[new[broken]]}"
             raise CorruptMemoryError(f"'{self.plan.name}': {which} is broken")
 
+    def check(self, lanes: Array, rows: Array) -> None:
+        """Raises CorruptMemoryError unless those rows, in order, can be rebuilt."""
+        for begin in range(0, len(rows), self._frames):
+            part = slice(begin, begin + self._frames)
+            self.gather(Where(lanes[part], rows[part], rows[part]))
+
     def state(self) -> Tree:
         """Everything that changes."""
         own = {"open": self._open, "open_chunk": self._open_chunk, "oldest": self._oldest}

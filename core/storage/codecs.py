@@ -55,8 +55,14 @@ class Zstd:
         return packed
 
     def decompress(self, packed: Stream) -> Stream:
-        """The stream again; raises zstandard.ZstdError for bytes that are none."""
-        return np.frombuffer(self._decompressor.decompress(packed.data), np.uint8)
+        """The stream again; empty for bytes that are none."""
+        import zstandard
+
+        try:
+            stream = self._decompressor.decompress(packed.data)
+        except zstandard.ZstdError:
+            stream = b""
+        return np.frombuffer(stream, np.uint8)
 
 
 def train_dictionary(streams: Sequence[bytes], size: int) -> bytes:

@@ -24,7 +24,7 @@ _UINT8 = np.dtype(np.uint8)
 
 
 class Where(NamedTuple):
-    """Rows of a ring: all three of one shape, which a gather's result begins with."""
+    """Rows of a ring; a gather's result begins with the shape that the three broadcast to."""
 
     lanes: NDArray[np.int64]
     rows: NDArray[np.int64]

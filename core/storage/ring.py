@@ -169,6 +169,10 @@ class RingBuffer:
                 f"lane {lane} holds rows {self.tails[lane]} to {self.heads[lane]} "
                 f"of {self.plan.rows_per_lane}"
             )
+        for chunks in self._chunks:
+            for lane in range(self.plan.lanes):
+                rows = np.arange(self.tails[lane], self.heads[lane])
+                chunks.check(np.full(len(rows), lane), rows)
 
 
 def plan_store(columns: Sequence[ColumnPlan], lanes: int, rows: int) -> StorePlan:
