@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    seconds, rounds, steps = (0.3, 3, 5_000) if options.quick else (1.0, 5, 20_000)
+    seconds, rounds, steps = (0.3, 3, 12_000) if options.quick else (1.0, 5, 20_000)
     rows = memory_rows(seconds, rounds) + training_rows(steps, rounds)
     for row in rows:
         row |= {"target": None, "ok": True}
