@@ -1,4 +1,4 @@
-"""The folder a run leaves. Everything in it is whole at any moment: written aside, then renamed."""
+"""The folder a run leaves: written aside and renamed, or, what grows, by whole lines."""
 
 import csv
 import json

@@ -144,3 +144,8 @@ def test_no_file_names_the_paths_of_the_machine_it_was_written_on():
         name_of(path) for path in files if any(p in path.read_text(errors="replace") for p in paths)
     ]
     assert found == []
+
+
+def test_no_page_was_left_half_written():
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        assert "@@" not in page.read_text(), f"{page.name} has a place that was never filled in"

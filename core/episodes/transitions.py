@@ -17,7 +17,8 @@ from .stacking import stack_offsets
 class TransitionReader:
     """Gathers the transitions of a draw: stacks, n-step sums, actions and extras.
 
-    Every name of `columns` can be asked for alone; what is not asked for is not read.
+    Every name of `columns` can be asked for alone; beside what is asked for only the few bytes a
+    row are read that say where an episode ends.
     """
 
     def __init__(
