@@ -108,7 +108,8 @@ def test_mem_07_memories_and_logs_hold_plain_and_bounded_things(row: str, tmp_pa
     # pass: after 3,000 steps no reachable tensor has grad_fn or requires_grad; each log
     # container is bounded
     keys = {"steps": 3_000, "eval_freq": 0, "log_freq": 100, "checkpoint_freq": 0, "visdom": "off"}
-    run = Run(tmp_path, {**CONFIGS[row], **keys})
+    soon = {"replay_start": 500} if "replay_start" in CONFIGS[row] else {}
+    run = Run(tmp_path, {**CONFIGS[row], **keys, **soon})
     rollout, recorder = run.rollout(), run.recorder()
     clock, options = run.parts.clock, run.options
     for window in (rollout.episodes.returns, rollout.episodes.lengths):
