@@ -249,14 +249,14 @@ def test_an_unknown_row_is_named_with_the_nearest():
 
 
 def test_a_verbs_flags_are_checked_as_a_rows_keys_are():
-    from utils.commands import TestOptions
+    from utils.commands import PlayOptions
 
-    assert from_flags(TestOptions, {"episodes": "7", "weights": "last"}).episodes == 7
+    assert from_flags(PlayOptions, {"episodes": "7", "weights": "last"}).episodes == 7
     for flags, why in (
         ({"episode": "7"}, "unknown key 'episode' on the command line; did you mean 'episodes'?"),
         ({"episodes": "0"}, "episodes = 0 on the command line is not allowed"),
         ({"weights": "beste"}, "weights = 'beste' on the command line is not allowed"),
     ):
         with pytest.raises(UsageError) as raised:
-            from_flags(TestOptions, flags)
+            from_flags(PlayOptions, flags)
         assert why in str(raised.value)
