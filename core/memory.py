@@ -12,6 +12,7 @@ from pydantic import model_validator
 from .episodes.rows import Evict, RowWriter, check_rows, plan_rows
 from .errors import UsageError
 from .options import Options, SharedOptions, option
+from .sampling.uniform import Draw, LegalStarts, Sampler
 from .seeding import generator_state, restore_generator
 from .storage.columns import Chunking, FloatRule, FrameCodec, FrameRule
 from .storage.ring import RingBuffer, StorePlan, plan_store
@@ -185,8 +186,24 @@ class Memory(ABC):
         restore_generator(self._rng, state["rng"])
 
 
+class UnitReader(Protocol):
+    """Gathers the units of a draw."""
+
+    def read(
+        self, draw: Draw, columns: Sequence[str] | None = None, out: Batch | None = None
+    ) -> Batch:
+        """The units that start at those rows; see `Memory.sample` for the arguments."""
+
+
 class RingMemory(Memory):
-    """A memory over one ring of episode rows; its kinds differ in what a unit is."""
+    """A memory over one ring of episode rows: where units start, which are drawn, what is read.
+
+    Its kinds differ in those three, which they put in place.
+    """
+
+    starts: LegalStarts
+    reader: UnitReader
+    _sampler: Sampler
 
     evict: ClassVar[Evict | None] = None
     """What goes beside the one row that makes room for a new one."""
@@ -225,6 +242,21 @@ class RingMemory(Memory):
         """See `Memory.writer`."""
         chosen = np.arange(self._ring.plan.lanes) if lanes is None else np.asarray(lanes, np.int64)
         return RowWriter(self._ring, self._env, chosen, type(self).evict)
+
+    def __len__(self) -> int:
+        """See `Memory.__len__`."""
+        return len(self.starts)
+
+    def sample(
+        self,
+        batch_size: int,
+        *,
+        columns: Sequence[str] | None = None,
+        out: Batch | None = None,
+    ) -> Batch:
+        """See `Memory.sample`."""
+        draw = self._sampler.draw(self.starts, batch_size, self._rng)
+        return self.reader.read(draw, columns, out)
 
     @property
     def rows(self) -> int:

@@ -11,7 +11,7 @@ from ..episodes.windows import WindowReader
 from ..memory import MemoryContext, MemoryOptions, RingMemory, RowMemoryOptions
 from ..options import SharedOptions, option
 from ..sampling.by_episode import ByEpisode
-from ..sampling.uniform import Sampler, Uniform
+from ..sampling.uniform import Uniform
 from ..types import Batch, Unit
 
 
@@ -33,6 +33,7 @@ class EpisodicMemory(RingMemory):
 
     gives: ClassVar[Unit] = Unit.TRAJECTORIES
     Options: ClassVar[type[MemoryOptions]] = EpisodicOptions
+    reader: WindowReader
 
     evict: ClassVar[Evict | None] = staticmethod(evict_whole_episodes)
 
@@ -47,25 +48,10 @@ class EpisodicMemory(RingMemory):
         shared = context.shared
         self.starts = TransitionStarts(self._ring, shared.window_length)
         by_step = options.draw == "steps"
-        self._sampler: Sampler = (
+        self._sampler = (
             Uniform() if by_step else ByEpisode(EpisodeIndex(self._ring, shared.window_length))
         )
         self.reader = WindowReader(self._ring, context.env, context.extras, shared)
-
-    def __len__(self) -> int:
-        """See `Memory.__len__`: the steps that a window can start at."""
-        return len(self.starts)
-
-    def sample(
-        self,
-        batch_size: int,
-        *,
-        columns: Sequence[str] | None = None,
-        out: Batch | None = None,
-    ) -> Batch:
-        """See `Memory.sample`."""
-        draw = self._sampler.draw(self.starts, batch_size, self._rng)
-        return self.reader.read(draw, columns, out)
 
     def latest(self, columns: Sequence[str] | None = None) -> Batch:
         """The newest `trajectory_length` steps of each lane, as windows that end with episodes.

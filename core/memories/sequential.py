@@ -1,14 +1,13 @@
 """SequentialMemory: transitions, one a step, with stacked observations and n-step returns."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from ..episodes.starts import TransitionStarts
 from ..episodes.transitions import TransitionReader
 from ..memory import MemoryContext, MemoryOptions, RingMemory, RowMemoryOptions
 from ..options import SharedOptions
-from ..sampling.uniform import Sampler, Uniform
-from ..types import Batch, Unit
+from ..sampling.uniform import Uniform
+from ..types import Unit
 
 
 class SequentialOptions(RowMemoryOptions):
@@ -32,21 +31,6 @@ class SequentialMemory(RingMemory):
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         super().__init__(options, context)
         shared = context.shared
-        self._sampler: Sampler = Uniform()
+        self._sampler = Uniform()
         self.starts = TransitionStarts(self._ring, shared.window_length)
         self.reader = TransitionReader(self._ring, context.env, context.extras, shared)
-
-    def __len__(self) -> int:
-        """See `Memory.__len__`."""
-        return len(self.starts)
-
-    def sample(
-        self,
-        batch_size: int,
-        *,
-        columns: Sequence[str] | None = None,
-        out: Batch | None = None,
-    ) -> Batch:
-        """See `Memory.sample`."""
-        draw = self._sampler.draw(self.starts, batch_size, self._rng)
-        return self.reader.read(draw, columns, out)
