@@ -15,7 +15,8 @@ def test_res_07_a_kill_while_saving_loses_nothing(tmp_path: Path) -> None:
     found = kill_while_saving(tmp_path, delays)
     assert len(found) == 20
     assert all(loaded >= said for said, loaded in found)
-    newest, older = Checkpoints(tmp_path).by_age()
+    # a kill between writing the newest and letting the oldest go leaves three
+    newest, older, *_ = Checkpoints(tmp_path).by_age()
     newest.write_bytes(newest.read_bytes()[:1000])
     said: list[str] = []
     tree = Checkpoints(tmp_path).load("last", said.append)
