@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TOOLS := $(shell sed -n 's/^\(setuptools[^ ]*\).*/"\1"/p' requirements.txt)
 
-.PHONY: setup run test soak lint types docs bench core-size clean
+.PHONY: setup run test soak lint types docs bench bench-setup core-size clean
 
 setup: .venv/ready .venv/ready-dev
 
@@ -25,8 +25,9 @@ setup: .venv/ready .venv/ready-dev
 	touch $@
 
 # MinAtar comes without its own requirements, which only its drawing needs; see its file
-.venv/ready-dev: .venv/ready requirements-dev.txt requirements-atari.txt requirements-minatar.txt
-	$(PIP) -r requirements-dev.txt -r requirements-atari.txt
+.venv/ready-dev: .venv/ready requirements-dev.txt requirements-atari.txt requirements-box2d.txt \
+  requirements-minatar.txt
+	$(PIP) -r requirements-dev.txt -r requirements-atari.txt -r requirements-box2d.txt
 	$(PIP) --no-deps -r requirements-minatar.txt
 	touch $@
 
@@ -52,6 +53,22 @@ docs: .venv/ready-dev
 
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks.basics
+
+# Each peer of benchmarks/peers in a venv of its own, since they ask for versions that clash; one
+# that cannot be installed is named and left out
+PEERS := sb3 tianshou torchrl cpprb dopamine reverb
+
+bench-setup: $(PEERS:%=.bench/venvs/%/ready)
+
+.bench/venvs/%/ready: benchmarks/peers/requirements-%.txt
+	@mkdir -p $(@D)
+	@( test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D); \
+	   for file in benchmarks/peers/requirements-$*-bare.txt; do \
+	     test ! -e $$file || $(@D)/bin/python -m pip install --no-deps -r $$file || exit 1; \
+	   done; \
+	   $(@D)/bin/python -m pip install -r $< ) > $(@D)/install.log 2>&1 \
+	&& touch $@ && echo "$*: ready" \
+	|| echo "no $*: it could not be installed; $(@D)/install.log says why"
 
 core-size:
 	@find core -name '*.py' -print0 | xargs -0 cat | wc -l | xargs echo "lines in core:"

@@ -126,7 +126,7 @@ def test_core_loads_neither_torch_nor_visdom_nor_matplotlib_nor_us():
 
 
 TRACKED = (".py", ".toml", ".txt", ".md", ".cfg", ".yml", ".yaml", "Makefile", "run")
-LEFT_OUT = {".git", ".venv", "docs", "runs", ".hypothesis", ".mypy_cache", ".ruff_cache"}
+LEFT_OUT = {".git", ".venv", ".bench", "docs", "runs", ".hypothesis", ".mypy_cache", ".ruff_cache"}
 
 
 def test_no_file_names_the_paths_of_the_machine_it_was_written_on():
