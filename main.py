@@ -22,6 +22,13 @@ def train(words: Sequence[str], flags: Flags) -> int:
     return train_row(row, flags)
 
 
+def plan(words: Sequence[str], flags: Flags) -> int:
+    """Says what a row would take and hold here; `--json` as one object."""
+    from utils.commands import plan_row
+
+    return plan_row(words, flags)
+
+
 def test(words: Sequence[str], flags: Flags) -> int:
     """Plays a run's best weights on fresh episodes."""
     from utils.commands import test_run
@@ -48,6 +55,7 @@ def show_list(words: Sequence[str], flags: Flags) -> int:
 
 VERBS: Final[Mapping[str, Callable[[Sequence[str], Flags], int]]] = {
     "train": train,
+    "plan": plan,
     "test": test,
     "board": board,
     "list": show_list,

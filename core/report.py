@@ -6,7 +6,7 @@ from typing import Any
 
 from .evaluate import Evaluation, evaluate
 from .recorder import Recorder
-from .train import MAX_EVAL_LANES, Parts
+from .train import MAX_EVAL_LANES, Parts, Players
 from .types import Tree
 
 EPISODES = 100
@@ -54,15 +54,17 @@ class Report:
 
 
 def play(
-    parts: Parts, weights: Tree, episodes: int, limit: int, stop: Callable[[], bool]
+    players: Players, weights: Tree, episodes: int, limit: int, stop: Callable[[], bool]
 ) -> Evaluation | None:
     """Greedy episodes of some weights, the same ones whatever the weights; None if stopped."""
     if stop():
         return None
-    env = parts.make_eval_env(min(episodes, MAX_EVAL_LANES))
+    env = players.make_eval_env(min(episodes, MAX_EVAL_LANES))
     try:
-        actor = parts.agent.actor(env.lanes, parts.seeds.generator("report", 1), weights=weights)
-        seeds = parts.seeds.integers("report", env.lanes, 0)
+        actor = players.agent.actor(
+            env.lanes, players.seeds.generator("report", 1), weights=weights
+        )
+        seeds = players.seeds.integers("report", env.lanes, 0)
         return evaluate(env, actor, seeds, episodes, limit=limit, stop=stop)
     finally:
         env.close()

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-Purpose = Literal["env", "explore", "sampler", "eval", "init", "report"]
+Purpose = Literal["env", "explore", "sampler", "eval", "init", "report", "preview"]
 _BRANCH: Mapping[Purpose, int] = {
-    "env": 0, "explore": 1, "sampler": 2, "eval": 3, "init": 4, "report": 5
+    "env": 0, "explore": 1, "sampler": 2, "eval": 3, "init": 4, "report": 5,
+    "preview": 6,
 }  # fmt: skip
 
 

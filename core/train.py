@@ -18,17 +18,25 @@ from .voice import Voice
 MAX_EVAL_LANES = 10
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A run's components, built and ready."""
+@dataclass(frozen=True, kw_only=True)
+class Players:
+    """Who acts where: a run's components, without what it learns from."""
 
     env: Env
     make_eval_env: Callable[[int], Env]
     agent: Agent
-    memory: Memory
     seeds: SeedTree
     clock: Clock
     voice: Voice = field(default_factory=Voice)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts(Players):
+    """A run's components, built and ready."""
+
+    memory: Memory
+    notes: tuple[str, ...] = ()
+    """What is said before the first step: what the run will take and hold."""
 
 
 class Judge:
@@ -44,7 +52,7 @@ class Judge:
     def __call__(self) -> Evaluation | None:
         """The agent as it is now, on fresh episodes; None if the run was told to stop."""
         if self._env is None:
-            self._env = self._parts.make_eval_env(min(self._options.eval_episodes, MAX_EVAL_LANES))
+            self._env = self._parts.make_eval_env(eval_lanes(self._options))
         lanes, seeds = self._env.lanes, self._parts.seeds
         self._count += 1
         return evaluate(
@@ -60,6 +68,11 @@ class Judge:
         """Closes its environment."""
         if self._env is not None:
             self._env.close()
+
+
+def eval_lanes(options: LoopOptions) -> int:
+    """Environments that an evaluation plays in; 0 where there are none."""
+    return min(options.eval_episodes, MAX_EVAL_LANES) if options.eval_freq else 0
 
 
 def train(

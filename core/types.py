@@ -98,6 +98,8 @@ class EnvSpec:
 
     observations: Mapping[str, ArraySpec]
     actions: ActionSpace
+    step_seconds: float | None = None
+    """Seconds that a step lasts for a person who plays; None where nobody says."""
 
 
 class Unit(Enum):

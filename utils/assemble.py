@@ -6,16 +6,16 @@ from functools import partial
 from core.agent import Agent, AgentContext
 from core.envs.base import Env
 from core.errors import UsageError
-from core.limits import usable_memory
-from core.memory import Memory, MemoryContext
+from core.memory import MemoryContext
 from core.schedules import Clock
 from core.seeding import SeedTree
-from core.train import Parts
+from core.train import Parts, Players
 from core.types import EnvSpec, Unit
 from core.voice import Voice
 
 from .factory import AGENTS, MEMORIES, Component, component, options_class, resolve_name
 from .options import RunOptions
+from .planning import plan_run
 from .settings import Settings
 
 
@@ -72,8 +72,8 @@ def make_env(settings: Settings, lanes: int) -> Env:
     return env
 
 
-def build(settings: Settings) -> Parts:
-    """Builds a checked row: environment, network, agent, memory. Raises UsageError."""
+def prepare(settings: Settings) -> tuple[Players, MemoryContext]:
+    """Builds a checked row but for its memory, and what that is built from. Raises UsageError."""
     check(settings)
     run, seeds, clock = settings.run, SeedTree(settings.run.seed), Clock()
     env = make_env(settings, run.num_envs)
@@ -85,26 +85,28 @@ def build(settings: Settings) -> Parts:
     own = AgentContext(env.spec, run, seeds, clock, voice)
     learner = resolve_name(component("agent_type", run.agent_type).target)
     agent: Agent = learner(settings.agent, own, model)
+    players = Players(
+        env=env,
+        make_eval_env=partial(make_env, settings),
+        agent=agent,
+        seeds=seeds,
+        clock=clock,
+        voice=voice,
+    )
     rng = seeds.generator("sampler")
-    kept = MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
-    memory = make_memory(settings, kept)
-    return Parts(env, partial(make_env, settings), agent, memory, seeds, clock, voice)
+    return players, MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
 
 
-def make_memory(settings: Settings, context: MemoryContext) -> Memory:
-    """The row's memory. Raises UsageError where this machine cannot hold it."""
+def build(settings: Settings) -> Parts:
+    """Builds a checked row. Raises UsageError, also where this machine cannot hold it."""
+    players, context = prepare(settings)
+    plan, context = plan_run(settings, players, context)
+    if not plan.fits:
+        players.env.close()
+        raise UsageError(plan.refusal())
     keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
-    size = keeper.plan(settings.memory, context).bytes_least
-    usable = usable_memory()
-    if size > usable.bytes:
-        limit = settings.memory.memory_limit
-        raise UsageError(
-            f"memory_limit {limit} takes {size / 1e9:,.1f} GB when full, and {usable.by} leaves "
-            f"{usable.bytes / 1e9:,.1f} GB; set --memory_limit {int(limit * usable.bytes / size)} "
-            "or less"
-        )
-    memory: Memory = keeper(settings.memory, context)
-    return memory
+    memory = keeper(settings.memory, context)
+    return Parts(**vars(players), memory=memory, notes=tuple(plan.lines()))
 
 
 def prepare_torch(run: RunOptions, seeds: SeedTree) -> None:

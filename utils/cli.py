@@ -14,7 +14,7 @@ from .factory import TABLES, options_class
 from .options import CONFIGS, DEFAULT
 from .settings import PARTS, chosen_classes, find_row
 
-SWITCHES: Final = frozenset({"stop"})
+SWITCHES: Final = frozenset({"stop", "json"})
 """Flags that take no value."""
 
 USAGE: Final = """\

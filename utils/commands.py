@@ -1,5 +1,6 @@
 """The verbs, each as one function: flags in, parts built, a loop run, an exit code out."""
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -70,6 +71,25 @@ def _train(settings: Settings, stop: Stopper) -> None:
         terminal.close()
 
 
+def plan_row(words: Sequence[str], flags: Flags) -> int:
+    """Says what a row would take and hold; exit code 2 where that does not fit."""
+    if len(words) != 1:
+        raise UsageError("usage: python main.py plan ROW [--json] [--key value ...]")
+    keys = {key: value for key, value in flags.items() if key != "json"}
+    settings = resolve(words[0], find_row(words[0]), keys)
+
+    from .assemble import prepare
+    from .planning import plan_run
+
+    players, context = prepare(settings)
+    plan, _ = plan_run(settings, players, context)
+    players.env.close()
+    print(json.dumps(plan.as_dict()) if "json" in flags else "\n".join(plan.lines()))
+    if not plan.fits:
+        print(f"engram: {plan.refusal()}", file=sys.stderr)
+    return 0 if plan.fits else UsageError.exit_code
+
+
 def test_run(words: Sequence[str], flags: Flags) -> int:
     """Plays a run's best weights, or with `--weights last` its newest, on fresh episodes."""
     options = from_flags(PlayOptions, flags)
@@ -78,14 +98,14 @@ def test_run(words: Sequence[str], flags: Flags) -> int:
 
     from core.report import play
 
-    from .assemble import build
+    from .assemble import prepare
 
-    parts = build(settings)
+    players, _ = prepare(settings)
     tell = partial(print, file=sys.stderr)
     checkpoint = Checkpoints(folder.checkpoints).load(options.weights, tell)
     limit = settings.run.eval_limit
-    score = play(parts, checkpoint["weights"], options.episodes, limit, lambda: False)
-    parts.env.close()
+    score = play(players, checkpoint["weights"], options.episodes, limit, lambda: False)
+    players.env.close()
     if score is not None:
         print(
             f"{folder.path.name}: {options.weights} weights, step {checkpoint['step']}: return "

@@ -4,9 +4,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 import annotated_types as bounds
+from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
-KINDS = {int: "a whole number", float: "a number", str: "a name", bool: "true or false"}
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "a name",
+    bool: "true or false",
+    ByteSize: "a size, as 2GB",
+}
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 

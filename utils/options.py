@@ -6,6 +6,8 @@ A row is a plain dict with flat keys; what it leaves out takes the default that
 
 from typing import Any, Final
 
+from pydantic import ByteSize
+
 from core.options import LoopOptions, option
 
 DEFAULT: Final = "dqn_cartpole"
@@ -187,3 +189,7 @@ class RunOptions(LoopOptions):
     model_type: str = option(help="the agent's network")
     memory_type: str = option(help="what the agent learns from")
     runs: str = option("runs", help="folder that the run's own folder is made in")
+    memory_cap: ByteSize = option(
+        ByteSize(0),
+        help="what the run's process may take in all, as 12GB; 0: what the system says is left",
+    )

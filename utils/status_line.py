@@ -10,10 +10,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
+from core.sizes import size_of
+
 LIVE_SECONDS: Final = 0.25
 PLAIN_SECONDS: Final = 5.0
 UNSIZED: Final = {"ncols": 160, "nrows": 24}  # a terminal that does not say how large it is
-BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 class StatusLine:
@@ -147,8 +148,4 @@ def _clock(seconds: float | None) -> str:
 
 
 def _size(count: float | None) -> str:
-    """Bytes in decimal units: 3.1 MB."""
-    if count is None or not _known(count):
-        return "-"
-    power = min(int(math.log10(count) // 3), len(BYTE_UNITS) - 1) if count >= 1 else 0
-    return f"{count / 1000**power:.{1 if power else 0}f} {BYTE_UNITS[power]}"
+    return "-" if count is None or not _known(count) else size_of(count)

@@ -23,6 +23,7 @@ from .vector import LOST_LIFE, GymVector
 
 ENTRY_POINT: Final = "ale_py.env:AtariEnv"
 MAX_FRAMES: Final = 108_000  # as ale-py's own ids have it: half an hour
+FRAMES_A_SECOND: Final = 60
 NOOP: Final = 0
 Reset = tuple[Array, dict[str, Any]]
 Result = tuple[Array, float, bool, bool, dict[str, Any]]
@@ -47,6 +48,7 @@ class Atari(gym.Env[Any, Any]):
         self._env = ale_env  # ale-py's AtariEnv, one frame a step
         self._ale = ale_env.ale
         self._options = options
+        self.metadata = {"render_fps": FRAMES_A_SECOND / options.frame_skip}
         self._screen = Screen(self._ale, options.greyscale, options.resize, pooled=options.max_pool)
         self._fire = _fire_action(ale_env.get_action_meanings(), options)
         self._lives = 0

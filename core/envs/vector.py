@@ -30,7 +30,12 @@ class GymVector:
         self._mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.lanes = envs.num_envs
         single = envs.single_observation_space
-        self.spec = EnvSpec(observation_specs(single), action_space(envs.single_action_space))
+        frequency = envs.metadata.get("render_fps")
+        self.spec = EnvSpec(
+            observation_specs(single),
+            action_space(envs.single_action_space),
+            1 / frequency if frequency else None,
+        )
         self.about = "; ".join(filter(None, [about, *pictures(self.spec.observations)]))
         self._scale = ActionScaler(envs.single_action_space)
         self._all = np.ones(self.lanes, np.bool_)

@@ -34,10 +34,16 @@ class ParameterPlan:
     """What the memory takes when full."""
 
     bytes_full: int
+    rows_full: int
 
     @property
-    def bytes_least(self) -> int:
-        """See `Plan.bytes_least`."""
+    def bytes_low(self) -> int:
+        """See `Plan.bytes_low`: nothing is compressed."""
+        return self.bytes_full
+
+    @property
+    def bytes_high(self) -> int:
+        """See `Plan.bytes_high`."""
         return self.bytes_full
 
 
@@ -60,7 +66,7 @@ class EpisodeParameterMemory(Memory):
         slots = own.memory_limit
         kept = bytes_full(own.remember, slots, context.parameters, own.generations)
         inbox = plan_results(context.shared.num_envs, slots).bytes_full
-        return ParameterPlan(slots * RECORD.itemsize + kept + inbox)
+        return ParameterPlan(slots * RECORD.itemsize + kept + inbox, slots)
 
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         super().__init__(options, context)

@@ -8,8 +8,9 @@ from ..episodes.search import EpisodeIndex, evict_whole_episodes
 from ..episodes.starts import TransitionStarts
 from ..episodes.summary import Episode, newest_windows, summaries
 from ..episodes.windows import WindowReader
-from ..memory import MemoryContext, MemoryOptions, RingMemory, RowMemoryOptions
+from ..memory import MemoryContext, MemoryOptions
 from ..options import SharedOptions, option
+from ..row_memory import RingMemory, RowMemoryOptions
 from ..sampling.by_episode import ByEpisode
 from ..sampling.uniform import Uniform
 from ..types import Batch, Unit

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 from ..episodes.starts import TransitionStarts
 from ..episodes.transitions import TransitionReader
-from ..memory import MemoryContext, MemoryOptions, RingMemory, RowMemoryOptions
+from ..memory import MemoryContext, MemoryOptions
 from ..options import SharedOptions
+from ..row_memory import RingMemory, RowMemoryOptions
 from ..sampling.uniform import Uniform
 from ..types import Unit
 

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.columns import plan_column
-from ..storage.ring import RingBuffer, StorePlan, plan_store
+from ..storage.plan import StorePlan, plan_store
+from ..storage.ring import RingBuffer
 from ..types import Array, ArraySpec, Columns
 
 CANDIDATE = "candidate"

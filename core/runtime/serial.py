@@ -55,11 +55,11 @@ def run(
 def _set_up(
     parts: Parts, options: LoopOptions, folder: RunFolder, display: Display
 ) -> tuple[Recorder, Rollout]:
-    """What writes the run down, and what collects; says what the env was made into."""
+    """What writes the run down, and what collects; says what there is to know before it begins."""
     recorder = Recorder(folder, options, parts.agent, parts.memory, parts.clock, display)
     parts.voice.connect(recorder.say)
     actor = parts.agent.actor(parts.env.lanes, parts.seeds.generator("explore"))
     rollout = Rollout(parts.env, actor, parts.memory.writer())
-    if parts.env.about:
-        recorder.say(parts.env.about)
+    for line in filter(None, (parts.env.about, *parts.notes)):
+        recorder.say(line)
     return recorder, rollout

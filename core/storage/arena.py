@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from ..types import Array, Tree
 from .allocators import Allocator
+from .layout import SLACK, pages
 
 NONE = -1
 
@@ -13,14 +14,16 @@ class Arena:
     """Bytes for blobs of different length, `blocks` blocks a lane.
 
     A lane fills one block after the other and lets go of its oldest blobs first; of the blocks that
-    are empty it takes the first, so that memory which was never needed is never touched.
+    are empty it takes the first, so that memory which was never needed is never touched. `bytes`
+    can be read `SLACK` bytes past any blob.
     """
 
     def __init__(self, allocator: Allocator, lanes: int, blocks: int, block_bytes: int) -> None:
         self.block_bytes = block_bytes
-        self.bytes: Array = allocator.allocate((lanes * blocks * block_bytes,), np.dtype(np.uint8))
+        size = lanes * blocks * block_bytes
+        self.bytes: Array = allocator.allocate((size + SLACK,), np.dtype(np.uint8))
         self._blobs = np.zeros((lanes, blocks), np.int64)
-        self._touched = np.zeros(lanes, np.int64)
+        self._touched = np.zeros((lanes, blocks), np.int64)
         self._block = np.full(lanes, NONE, np.int64)
         self._fill = np.zeros(lanes, np.int64)
 
@@ -30,11 +33,14 @@ class Arena:
         if not fits and not self._next_block(lane):
             return NONE
         blocks = self._blobs.shape[1]
-        begin = (lane * blocks + self._block[lane]) * self.block_bytes + self._fill[lane]
+        block, fill = int(self._block[lane]), int(self._fill[lane])
+        begin = (lane * blocks + block) * self.block_bytes + fill
+        fill += len(blob)
         self.bytes[begin : begin + len(blob)] = blob
-        self._fill[lane] += len(blob)
-        self._blobs[lane, self._block[lane]] += 1
-        return int(begin)
+        self._fill[lane] = fill
+        self._blobs[lane, block] += 1
+        self._touched[lane, block] = max(self._touched[lane, block], fill)
+        return begin
 
     def _next_block(self, lane: int) -> bool:
         current = self._block[lane]
@@ -46,7 +52,6 @@ class Arena:
         if taken[block]:
             return False
         self._block[lane], self._fill[lane] = block, 0
-        self._touched[lane] = max(self._touched[lane], block + 1)
         return True
 
     def free(self, lane: int, offset: int) -> None:
@@ -55,9 +60,8 @@ class Arena:
 
     def state(self) -> Tree:
         """Everything that changes: the blocks that were ever used, and what is known of them."""
-        most = int(self._touched.max())
         return {
-            "bytes": self._blocks()[:, :most],
+            "bytes": self._blocks()[:, : self._used_blocks()],
             "blobs": self._blobs, "touched": self._touched,
             "block": self._block, "fill": self._fill,
         }  # fmt: skip
@@ -68,10 +72,13 @@ class Arena:
         self._blobs[...], self._touched[...] = state["blobs"], state["touched"]
         self._block[...], self._fill[...] = state["block"], state["fill"]
 
+    def _used_blocks(self) -> int:
+        return int((self._touched > 0).sum(axis=1).max())
+
     def _blocks(self) -> Array:
-        return self.bytes.reshape(*self._blobs.shape, self.block_bytes)
+        return self.bytes[:-SLACK].reshape(*self._blobs.shape, self.block_bytes)
 
     @property
     def used(self) -> int:
-        """Bytes of the blocks that were ever used."""
-        return int(self._touched.sum()) * self.block_bytes
+        """Bytes of the pages that were ever written."""
+        return int(pages(self._touched).sum())

@@ -1,15 +1,14 @@
 """Compressors of a chunk's stream, and what they learn once from the first frames (priors)."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .layout import LZ4, ZSTD
+
 Stream = NDArray[np.uint8]
-RAW: Final = 0
-LZ4: Final = 1
-ZSTD: Final = 2
 
 
 class Codec(Protocol):

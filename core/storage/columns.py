@@ -108,12 +108,16 @@ def to_stored(plan: ColumnPlan, values: Array) -> Array:
     Floats that were announced as narrower floats are rounded to those: rewards are.
     """
     values = np.asarray(values)
-    rounds = plan.stored == plan.spec.dtype and values.dtype.kind == plan.stored.kind == "f"
-    if rounds or values.dtype == plan.stored:
+    if values.dtype == plan.stored:
         return values
-    with np.errstate(invalid="ignore"):
+    if values.dtype.kind == plan.stored.kind == "f" and plan.stored == plan.spec.dtype:
+        return values
+    if values.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            stored = values.astype(plan.stored)
+    else:
         stored = values.astype(plan.stored)
-    if not np.array_equal(stored, values):
+    if not (stored == values).all():
         raise UsageError(_inexact(plan))
     return stored
 

@@ -1,18 +1,38 @@
 """Compiled loops of the chunked frame column; numba alone, no object, no allocation.
 
-A chunk is a stream of frames, each given as what changed against the frame before it (the first
-against a base): runs of `gap, length, bytes`, the two numbers as varints; a run of length 0 ends
-the frame. The stream is then compressed as a whole. Every decoder checks its bounds and answers -1
-where the bytes are none that an encoder wrote.
+A chunk is a stream of frames, each the length of its part in `width` bytes, and then what changed
+against the frame before it (the first against a base): runs of `gap, length, bytes`, the two
+numbers as varints. The stream is then compressed as a whole. Because a frame says how long it is, a
+stream of LZ4 is decoded no further than the last frame that is wanted. Every decoder checks its
+bounds, and answers -1 where the bytes are none that an encoder wrote.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
 
-JOIN = 4  # equal bytes that a run runs on over: two numbers more would cost about as much
+from .copies import copy_exact, copy_wild
+from .layout import RAW, SLACK
+
+JOIN: Final = 4  # equal bytes that a run runs on over: two numbers more would cost about as much
 Bytes = Any
+
+
+@njit(cache=True, nogil=True)
+def put_number(out: Bytes, at: int, number: int, width: int) -> None:
+    """Writes a number in `width` bytes, least first."""
+    for place in range(width):
+        out[at + place] = (number >> (8 * place)) & 255
+
+
+@njit(cache=True, nogil=True)
+def get_number(data: Bytes, at: int, width: int) -> int:
+    """Reads a number of `width` bytes."""
+    number = 0
+    for place in range(width):
+        number |= np.int64(data[at + place]) << (8 * place)
+    return number
 
 
 @njit(cache=True, nogil=True)
@@ -82,12 +102,12 @@ def run_end(new: Bytes, old: Bytes, at: int, size: int) -> int:
 
 @njit(cache=True, nogil=True)
 def encode_frames(
-    frames: Bytes, base: Bytes, frame_words: Bytes, base_words: Bytes, out: Bytes
+    frames: Bytes, base: Bytes, frame_words: Bytes, base_words: Bytes, out: Bytes, width: int
 ) -> int:
     """Writes the stream of frames `[n, size]` against a base `[size]`; gives its length.
 
-    `out` has room for `stream_bound` bytes. The `_words` are the same memory as uint64, padded
-    arrays without a last part where `size` is no multiple of 8.
+    `out` has room for `layout.stream_bound` bytes. The `_words` are the same memory as uint64;
+    `size` is a multiple of 8.
     """
     count, size = frames.shape
     at = 0
@@ -95,6 +115,8 @@ def encode_frames(
         new, new_words = frames[number], frame_words[number]
         old = base if number == 0 else frames[number - 1]
         old_words = base_words if number == 0 else frame_words[number - 1]
+        first = at + width
+        at = first
         done = 0
         begin = next_change_by_words(new, old, new_words, old_words, 0, size)
         while begin < size:
@@ -106,126 +128,161 @@ def encode_frames(
                 at += 1
             done = end
             begin = next_change_by_words(new, old, new_words, old_words, end, size)
-        at = put_varint(out, at, 0)
-        at = put_varint(out, at, 0)
+        put_number(out, first - width, at - first, width)
     return at
 
 
-def stream_bound(count: int, size: int) -> int:
-    """Bytes that a stream of `count` frames never exceeds: a run pays for its two numbers."""
-    return count * (size + size // 4 + 32)
-
-
 @njit(cache=True, nogil=True)
-def patch_frame(stream: Bytes, at: int, end: int, frame: Bytes) -> int:
-    """Makes a frame of the frame before it; gives the place behind its runs, or -1."""
+def patch_frame(stream: Bytes, at: int, end: int, frame: Bytes, size: int) -> int:
+    """Makes a frame of the frame before it, by the runs `stream[at:end]`; gives 0, or -1."""
     place = 0
-    while True:
+    while at < end:
         gap, at = get_varint(stream, at, end)
         length, at = get_varint(stream, at, end)
-        if length == 0 and gap == 0:
-            return at
-        place += gap
-        if gap < 0 or length <= 0 or place + length > len(frame) or at + length > end:
+        if gap < 0 or length <= 0 or place + gap + length > size or at + length > end:
             return -1
+        place += gap
         for offset in range(length):
             frame[place + offset] = stream[at + offset]
         place += length
         at += length
+    return 0
 
 
 @njit(cache=True, nogil=True)
 def lz4_length(data: Bytes, at: int, end: int, length: int) -> tuple[int, int]:
     """A length whose first 4 bits were 15 goes on in bytes until one is not 255; -1 if cut."""
-    while True:
-        if at >= end:
-            return -1, at
+    while at < end:
         byte = np.int64(data[at])
         at += 1
         length += byte
         if byte != 255:
             return length, at
+    return -1, end
 
 
 @njit(cache=True, nogil=True)
-def lz4_decode(data: Bytes, at: int, end: int, out: Bytes) -> int:
-    """Decodes one LZ4 block `data[at:end]`; gives the bytes written, or -1 for no such block."""
-    to = 0
-    while at < end:
+def lz4_decode(data: Bytes, at: int, end: int, out: Bytes, to: int, need: int) -> tuple[int, int]:
+    """Decodes the LZ4 block `data[at:end]` until `need` bytes are written, or a few more.
+
+    Gives where it stands, in `data` and in `out`, to be called again with; the second is -1 where
+    there is no such block. A block that has ended gives what it has. `data` can be read `SLACK`
+    bytes past `end`, and `out` is never filled up to its last `SLACK` bytes.
+    """
+    most = len(out) - SLACK
+    while to < need and at < end:
         token = np.int64(data[at])
         at += 1
         literals = token >> 4
         if literals == 15:
             literals, at = lz4_length(data, at, end, 15)
-        if literals < 0 or at + literals > end or to + literals > len(out):
-            return -1
-        for offset in range(literals):
-            out[to + offset] = data[at + offset]
+        if literals < 0 or at + literals > end or to + literals > most:
+            return at, -1
+        copy_wild(out, to, data, at, literals)
         at += literals
         to += literals
         if at == end:
-            return to
+            return at, to
         if at + 2 > end:
-            return -1
+            return at, -1
         back = np.int64(data[at]) | (np.int64(data[at + 1]) << 8)
         at += 2
         match = token & 15
         if match == 15:
             match, at = lz4_length(data, at, end, 15)
         match += 4
-        if match < 4 or back == 0 or back > to or to + match > len(out):
-            return -1
-        for _ in range(match):
-            out[to] = out[to - back]
-            to += 1
-    return -1
+        if match < 4 or back == 0 or back > to or to + match > most:
+            return at, -1
+        if back >= SLACK:
+            copy_wild(out, to, out, to - back, match)
+        else:
+            for place in range(to, to + match):
+                out[place] = out[place - back]
+        to += match
+    return at, to
 
 
 @njit(cache=True, nogil=True)
-def unpack(
-    stream: Bytes, end: int, base: Bytes, places: Bytes, targets: Bytes, out: Bytes, work: Bytes
+def unpack_chunk(
+    packed: Bytes,
+    at: int,
+    end: int,
+    stream: Bytes,
+    there: int,
+    base: Bytes,
+    places: Bytes,
+    targets: Bytes,
+    out: Bytes,
+    size: int,
+    work: Bytes,
+    width: int,
 ) -> int:
-    """Rebuilds frames out of a stream: those at `places`, rising, into the rows `targets` of `out`.
+    """Rebuilds the frames at `places`, rising, of one chunk, into `out` at `targets` frames.
 
-    `work` is room for one frame. Gives 0, or -1 where the stream is broken.
+    The stream is there as far as `there`, and goes on in the LZ4 block `packed[at:end]`. `out` is
+    flat, of frames of `size` bytes; `base` and `work` hold a padded frame and `SLACK`. Gives 0, or
+    -1 where the stream is broken.
     """
-    work[:] = base
-    at = 0
+    padded = len(base) - SLACK
+    copy_wild(work, 0, base, 0, padded)
+    done = 0
     number = -1
     for wish in range(len(places)):
         while number < places[wish]:
-            at = patch_frame(stream, at, end, work)
-            if at < 0:
+            first = done + width
+            if there < first:
+                at, there = lz4_decode(packed, at, end, stream, there, first)
+            if there < first:
+                return -1
+            done = first + get_number(stream, first - width, width)
+            if there < done:
+                at, there = lz4_decode(packed, at, end, stream, there, done)
+            if there < done or patch_frame(stream, first, done, work, padded) < 0:
                 return -1
             number += 1
-        out[targets[wish], :] = work[: out.shape[1]]
+        copy_exact(out, targets[wish] * size, work, 0, size)
     return 0
 
 
 @njit(cache=True, nogil=True)
-def unpack_lz4(
+def copy_frames(
+    packed: Bytes, at: int, padded: int, places: Bytes, targets: Bytes, out: Bytes, size: int
+) -> None:
+    """As `unpack_chunk`, of a chunk whose frames of `padded` bytes lie in `packed` as they are."""
+    for wish in range(len(places)):
+        copy_exact(out, targets[wish] * size, packed, at + places[wish] * padded, size)
+
+
+@njit(cache=True, nogil=True)
+def unpack_chunks(
     arena: Bytes,
     begins: Bytes,
     ends: Bytes,
-    bases: Bytes,
+    forms: Bytes,
     priors: Bytes,
+    bases: Bytes,
     groups: Bytes,
     places: Bytes,
     targets: Bytes,
     out: Bytes,
+    size: int,
     stream: Bytes,
     work: Bytes,
+    width: int,
 ) -> int:
     """Rebuilds frames out of many chunks in one loop; gives -1, or the first group that is broken.
 
-    Group g is the chunk `arena[begins[g]:ends[g]]` against `bases[priors[g]]`, and gives the frames
-    `places[groups[g]:groups[g + 1]]` of it.
+    Group g is the chunk `arena[begins[g]:ends[g]]`, of form LZ4 or RAW, against `bases[priors[g]]`,
+    and gives the frames `places[groups[g]:groups[g + 1]]` of it.
     """
     for group in range(len(begins)):
-        length = lz4_decode(arena, begins[group], ends[group], stream)
         first, last = groups[group], groups[group + 1]
-        if length < 0 or unpack(
-            stream, length, bases[priors[group]], places[first:last], targets[first:last], out, work
+        place, target = places[first:last], targets[first:last]
+        begin, end, base = begins[group], ends[group], bases[priors[group]]
+        if forms[group] == RAW:
+            copy_frames(arena, begin, len(base) - SLACK, place, target, out, size)
+        elif unpack_chunk(
+            arena, begin, end, stream, 0, base, place, target, out, size, work, width
         ):
             return group
     return -1

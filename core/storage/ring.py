@@ -1,7 +1,6 @@
 """The ring: lanes of rows with 64-bit counters. The only code that knows where the seam is."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,40 +10,10 @@ from ..errors import CorruptMemoryError
 from ..types import Array, Tree
 from .allocators import Allocator, Heap
 from .columns import Column, ColumnPlan, FrameColumn, PackedColumn, Where, packed_dtype
+from .plan import StorePlan
 
 if TYPE_CHECKING:
     from .chunks import ChunkedColumn
-
-
-@dataclass(frozen=True)
-class StorePlan:
-    """A ring before it exists: its columns, lanes, rows a lane, and what that costs."""
-
-    columns: tuple[ColumnPlan, ...]
-    lanes: int
-    rows_per_lane: int
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Bytes a row takes, everything counted."""
-        frames = sum(plan.bytes_per_row for plan in self.columns if plan.kind != "packed")
-        return packed_dtype(self.columns).itemsize + frames
-
-    @property
-    def rows(self) -> int:
-        """Rows of all lanes."""
-        return self.lanes * self.rows_per_lane
-
-    @property
-    def bytes_full(self) -> int:
-        """Bytes of the ring once it has wrapped, if no picture can be compressed."""
-        return self.bytes_per_row * self.rows
-
-    @property
-    def bytes_least(self) -> int:
-        """Bytes of the ring once it has wrapped, without pictures in chunks."""
-        chunks = sum(plan.bytes_per_row for plan in self.columns if plan.kind == "chunks")
-        return self.bytes_full - chunks * self.rows
 
 
 class RingBuffer:
@@ -77,8 +46,7 @@ class RingBuffer:
     def _add_chunks(self, column: ColumnPlan, allocator: Allocator) -> None:
         from .chunks import ChunkedColumn  # numba compiles for a while: only where it is used
 
-        lanes, rows = self.plan.lanes, self.plan.rows_per_lane
-        chunks = ChunkedColumn(column, lanes, rows, allocator)
+        chunks = ChunkedColumn(self.plan.layouts[column.name], allocator)
         self._columns[column.name] = chunks
         self._chunks.append(chunks)
 
@@ -110,10 +78,11 @@ class RingBuffer:
         """Copies items into rows. Raises ValueError where a shape is not `[n, *item]`."""
         for name, value in values.items():
             column = self._columns[name]
+            items = np.asarray(value)
             expected = (len(where.slots), *column.plan.spec.shape)
-            if np.shape(value) != expected:
-                raise ValueError(f"'{name}' has shape {np.shape(value)}, not {expected}")
-            column.write(where, value)
+            if items.shape != expected:
+                raise ValueError(f"'{name}' has shape {items.shape}, not {expected}")
+            column.write(where, items)
 
     def gather(self, name: str, where: Where, out: Array | None = None) -> Array:
         """The items of rows, `[*where, *item]`, copied once: into `out`, or fresh."""
@@ -126,8 +95,8 @@ class RingBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether every lane has wrapped, so that each new row evicts one."""
-        return bool((self.heads >= self.plan.rows_per_lane).all())
+        """Whether every lane has let go of rows, or is about to: it holds what it ever will."""
+        return bool(((self.heads >= self.plan.rows_per_lane) | (self.tails > 0)).all())
 
     def usage(self) -> dict[str, int]:
         """Bytes in use by tier: the slots that were ever written."""
@@ -173,8 +142,3 @@ class RingBuffer:
             for lane in range(self.plan.lanes):
                 rows = np.arange(self.tails[lane], self.heads[lane])
                 chunks.check(np.full(len(rows), lane), rows)
-
-
-def plan_store(columns: Sequence[ColumnPlan], lanes: int, rows: int) -> StorePlan:
-    """Splits `rows` evenly over the lanes; what does not divide is left out."""
-    return StorePlan(tuple(columns), lanes, rows // lanes)

@@ -12,6 +12,7 @@ from .history import History
 def assert_same(memory: SequentialMemory, history: History) -> None:
     """Same rows, same units, and every one of them the same to the bit."""
     memory.check()
+    _follow_bytes(memory, history)
     assert memory.rows == history.rows
     units = history.units()
     lanes, rows = all_starts(memory.starts)
@@ -25,6 +26,26 @@ def assert_same(memory: SequentialMemory, history: History) -> None:
     assert set(batch) == set(expected[0])
     for name, array in batch.items():
         assert_identical(name, array, np.array([want[name] for want in expected]))
+
+
+def _follow_bytes(memory: SequentialMemory, history: History) -> None:
+    """Tells the twin what went for want of bytes, which has to be whole chunks, the oldest."""
+    plan = memory._ring.plan
+    if not plan.memory_bytes:
+        return
+    used = sum(memory.usage().values())
+    assert used <= plan.memory_bytes, (used, plan.bytes_for(2), plan)
+    for lane, tail in enumerate(memory._ring.tails.tolist()):
+        written = history.written(lane)
+        assert tail >= history.oldest(lane), "what is gone does not come back"
+        by_rows = max(0, written - plan.rows_per_lane)
+        if plan.layouts:
+            chunk = plan.columns[0].chunking.frames
+            assert tail == by_rows or (tail > by_rows and tail % chunk == 0)
+            assert written - tail >= min(written, history.window + history.n_step)
+        else:
+            assert tail == by_rows
+        history.floor[lane] = tail
 
 
 def read_all(memory: SequentialMemory, **how) -> Batch:

@@ -4,7 +4,8 @@ Nothing is ever forgotten here and nothing of core's is called, so what a memory
 still holds, and what it may give, follows from the words of docs alone:
 
 - an episode of T steps takes T + 1 rows, its last observation being one;
-- a lane holds its newest `capacity // lanes` rows;
+- a lane holds its newest `capacity // lanes` rows, from `floor` on: what bytes are short for is
+  known to the memory alone, which may only let go of whole chunks, and only the oldest;
 - a step may be given as long as its successor exists and every observation of its stack is held;
 - a stack begins at the episode's first observation at the earliest, which is repeated before that;
 - m = min(n, steps to and with the first terminal, steps the episode has had so far);
@@ -70,6 +71,7 @@ class History:
         self.window = window
         self.n_step = n_step
         self.gamma = gamma
+        self.floor = [0] * lanes
 
     def open(self, lane: int) -> bool:
         """Whether the lane is within an episode."""
@@ -95,7 +97,7 @@ class History:
 
     def oldest(self, lane: int) -> int:
         """The oldest row that the lane holds."""
-        return max(0, self.written(lane) - self.rows_per_lane)
+        return max(self.floor[lane], self.written(lane) - self.rows_per_lane)
 
     @property
     def rows(self) -> int:

@@ -2,6 +2,9 @@
 
 import copy
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.sampling.uniform import Draw, all_starts
+from core.storage import layout
 
 from ..conftest import examples
 from .compare import assert_identical, read_all
@@ -64,6 +68,47 @@ LIVES = st.one_of(long_lives(), SHORT)
 @given(worlds(), LIVES, st.booleans())
 def test_everything_it_may_give_is_what_happened(world: World, life: bytes, split: bool) -> None:
     Twin(world, split=split).live(life, check_every=9)
+
+
+@st.composite
+def tight_worlds(draw: st.DrawFn) -> World:
+    """Worlds of pictures whose bytes are fewer than their rows would take."""
+    pictures = ["pixels", "colour", "bits", "parts"]
+    world = draw(worlds())
+    lanes, reach = world.lanes, world.window + world.n_step
+    return replace(
+        world,
+        observation=draw(st.sampled_from(pictures)),
+        capacity=lanes * draw(st.integers(reach, 80)),
+        room=draw(st.floats(0, 1)),
+    )
+
+
+@contextmanager
+def small_blocks() -> Iterator[None]:
+    """Blocks of a chunk or a few, so that a lane of some rows fills many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "LEAST_BLOCK", 700)
+        patch.setattr(layout, "PAGE", 64)
+        yield
+
+
+@examples(120)
+@given(tight_worlds(), LIVES, st.booleans())
+def test_under_a_bound_on_bytes_it_gives_what_happened(
+    world: World, life: bytes, split: bool
+) -> None:
+    with small_blocks():
+        Twin(world, split=split).live(life, check_every=9)
+
+
+def test_a_bound_on_bytes_lets_rows_go_before_their_time() -> None:
+    world = World("pixels", lanes=2, window=3, capacity=160, codec="lz4", chunk_frames=4, room=0.3)
+    with small_blocks():
+        twin = Twin(world)
+        twin.live(bytes([0] * 400), check_every=5)
+        assert twin.memory.full
+        assert 20 < twin.memory.rows < 100
 
 
 @examples(25)

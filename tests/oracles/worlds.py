@@ -49,6 +49,8 @@ class World:
     seed: int = 0
     codec: str = "raw"
     chunk_frames: int = 16
+    room: float | None = None
+    """Bytes it may take, between what it needs at least and what it needs for all rows."""
 
     @property
     def env(self) -> EnvSpec:
@@ -66,7 +68,13 @@ class World:
             window_length=self.window, n_step=self.n_step, gamma=self.gamma, num_envs=self.lanes
         )
         rng = np.random.default_rng(self.seed)
-        return SequentialMemory(options, MemoryContext(self.env, shared, rng, EXTRAS[self.extras]))
+        context = MemoryContext(self.env, shared, rng, EXTRAS[self.extras])
+        if self.room is not None:
+            plan = SequentialMemory.plan(options, context)
+            low, high = plan.bytes_for(self.window + self.n_step), plan.bytes_high
+            bound = int(low + self.room * max(high - low, 0))
+            options = options.model_copy(update={"memory_bytes": bound})
+        return SequentialMemory(options, context)
 
     def history(self) -> History:
         """Its slow twin."""

@@ -9,7 +9,7 @@ from core.errors import UsageError
 from core.limits import Usable
 from tests.harness import CHAIN, parts_of, python, settings_of
 from tests.utils.thirdparty import Remembering
-from utils import assemble
+from utils import assemble, planning
 from utils.options import CONFIGS
 
 CARTPOLE = {**CONFIGS["dqn_cartpole"], "visdom": "off"}
@@ -75,15 +75,15 @@ def test_a_memory_too_small_for_its_windows_is_refused():
 
 def test_a_memory_beyond_this_machine_is_refused_with_its_size():
     message = refusal(CHAIN, memory_limit=10**13)
-    assert message.startswith("memory_limit 10000000000000 takes ")
-    assert "GB when full, and free memory leaves" in message
-    fits = int(re.search(r"set --memory_limit (\d+) or less", message)[1])
+    assert message.startswith("memory_limit takes up to ")
+    assert "10,000,000,000,000 rows x 36 bytes" in message
+    fits = int(re.search(r"--memory_limit (\d+) \(", message)[1])
     assert 10**6 < fits < 10**13  # what is proposed is a size that a machine may have
 
 
 def test_a_memory_beyond_the_control_group_is_refused(monkeypatch):
-    monkeypatch.setattr(assemble, "usable_memory", lambda: Usable(10_000, "cgroup memory.max"))
-    assert "and cgroup memory.max leaves 0.0 GB" in refusal(CHAIN)
+    monkeypatch.setattr(planning, "usable_memory", lambda: Usable(10_000, "cgroup memory.max"))
+    assert re.search(r" [\d.]+ kB are usable \(cgroup memory.max\); set ", refusal(CHAIN))
 
 
 @pytest.mark.parametrize("device", [f"cuda:{torch.cuda.device_count()}", "meta", "gpu"])

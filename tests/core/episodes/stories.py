@@ -3,7 +3,8 @@
 import numpy as np
 
 from core.episodes.rows import Evict, RowWriter, plan_rows
-from core.storage.ring import RingBuffer, plan_store
+from core.storage.plan import plan_store
+from core.storage.ring import RingBuffer
 from core.types import ArraySpec, DiscreteActions, EnvSpec
 
 F32 = np.dtype(np.float32)

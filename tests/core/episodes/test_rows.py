@@ -5,7 +5,8 @@ import pytest
 
 from core.episodes.rows import OLDEST, RowWriter, check_rows, plan_rows, unit_id
 from core.errors import CorruptMemoryError, UsageError
-from core.storage.ring import RingBuffer, plan_store
+from core.storage.plan import plan_store
+from core.storage.ring import RingBuffer
 from core.types import ArraySpec, ContinuousActions, DiscreteActions, EnvSpec
 
 F32, U8, I64 = np.dtype(np.float32), np.dtype(np.uint8), np.dtype(np.int64)

@@ -6,7 +6,8 @@ import pytest
 from core.episodes.rows import RowWriter, plan_rows
 from core.episodes.starts import TransitionStarts
 from core.sampling.uniform import all_starts
-from core.storage.ring import RingBuffer, plan_store
+from core.storage.plan import plan_store
+from core.storage.ring import RingBuffer
 from core.types import ArraySpec, DiscreteActions, EnvSpec
 
 ENV = EnvSpec({"obs": ArraySpec((1,), np.dtype(np.float32))}, DiscreteActions(2))

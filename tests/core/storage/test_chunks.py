@@ -1,18 +1,13 @@
 """Chunked frames: what goes in comes out, whatever it is, and what it takes."""
 
-import lz4.block
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.errors import CorruptMemoryError
-from core.storage import kernels
 from core.storage.columns import Chunking, plan_column
-from core.storage.ring import RingBuffer, plan_store
+from core.storage.plan import plan_store
+from core.storage.ring import RingBuffer
 from core.types import ArraySpec
-
-from ...conftest import examples
 
 SIDE = 64
 SPEC = ArraySpec((SIDE, SIDE), np.dtype(np.uint8))
@@ -89,46 +84,3 @@ def test_a_state_is_taken_over() -> None:
         write(ring, frames[700:])
     assert np.array_equal(read(loaded), frames[600:])
     assert np.array_equal(read(saved), read(loaded))
-
-
-@examples(60)
-@given(st.binary(max_size=3_000), st.integers(1, 40))
-def test_our_lz4_decoder_agrees_with_the_library(data: bytes, repeats: int) -> None:
-    data = data * repeats
-    packed = np.frombuffer(lz4.block.compress(data, store_size=False), np.uint8)
-    out = np.zeros(len(data) + 7, np.uint8)
-    assert kernels.lz4_decode(packed, 0, len(packed), out) == len(data)
-    assert out[: len(data)].tobytes() == data
-
-
-@examples(200)
-@given(st.binary(max_size=200), st.integers(0, 300))
-def test_no_bytes_make_the_decoders_read_or_write_elsewhere(data: bytes, room: int) -> None:
-    guarded = np.full(room + 16, 77, np.uint8)
-    packed = np.frombuffer(data, np.uint8)
-    assert -1 <= kernels.lz4_decode(packed, 0, len(packed), guarded[:room]) <= room
-    frame = guarded[:room]
-    at = kernels.patch_frame(packed, 0, len(packed), frame)
-    assert -1 <= at <= len(packed)
-    assert (guarded[room:] == 77).all()
-
-
-@examples(60)
-@given(st.integers(1, 9), st.integers(1, 90), st.integers(0, 2**32), st.floats(0, 1))
-def test_runs_rebuild_any_frames(count: int, size: int, seed: int, change: float) -> None:
-    rng = np.random.default_rng(seed)
-    size = size * 8
-    base = rng.integers(0, 256, size).astype(np.uint8)
-    frames = np.empty((count, size), np.uint8)
-    last = base
-    for number in range(count):
-        noise = rng.integers(0, 256, size).astype(np.uint8)
-        frames[number] = last = np.where(rng.random(size) < change, noise, last)
-    stream = np.zeros(kernels.stream_bound(count, size), np.uint8)
-    words, base_words = frames.view(np.uint64), base.view(np.uint64)
-    end = kernels.encode_frames(frames, base, words, base_words, stream)
-    frame, at = base.copy(), 0
-    for number in range(count):
-        at = kernels.patch_frame(stream, at, end, frame)
-        assert np.array_equal(frame, frames[number])
-    assert at == end

@@ -5,8 +5,9 @@ import pytest
 
 from core.errors import CorruptMemoryError
 from core.storage.allocators import Heap
-from core.storage.columns import Chunking, plan_column
-from core.storage.ring import RingBuffer, plan_store
+from core.storage.columns import plan_column
+from core.storage.plan import plan_store
+from core.storage.ring import RingBuffer
 from core.types import ArraySpec
 
 NUMBER = plan_column("number", ArraySpec((), np.dtype(np.int64)))
@@ -204,14 +205,3 @@ def test_check_names_the_lane_that_cannot_be(tail: int, head: int) -> None:
     store.tails[1], store.heads[1] = tail, head
     with pytest.raises(CorruptMemoryError, match="lane 1 holds rows"):
         store.check()
-
-
-def test_what_is_taken_for_certain_leaves_out_what_may_be_compressed() -> None:
-    small = plan_column("small", ArraySpec((), np.dtype(np.int64)))
-    frame = ArraySpec((20, 20), np.dtype(np.uint8))
-    raw = plan_column("raw", frame)
-    chunks = plan_column("chunks", frame, chunking=Chunking("lz4"))
-    plan = plan_store([small, raw, chunks], 2, 31)
-    assert plan.rows == 30
-    assert plan.bytes_full == 30 * (8 + 400 + 400)
-    assert plan.bytes_least == 30 * (8 + 400)

@@ -1,0 +1,186 @@
+"""Memories over one ring of episode rows: their options, and the parts they share."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Self, cast
+
+import numpy as np
+from pydantic import ByteSize, model_validator
+
+from .episodes.rows import Evict, RowWriter, check_rows, plan_rows
+from .errors import UsageError
+from .memory import Memory, MemoryContext, MemoryOptions
+from .options import SharedOptions, option
+from .sampling.uniform import Draw, LegalStarts, Sampler
+from .sizes import size_of
+from .storage.columns import Chunking, ColumnPlan, FloatRule, FrameCodec, FrameRule
+from .storage.plan import StorePlan, plan_store
+from .storage.ring import RingBuffer
+from .types import Batch, Columns, Tree
+
+
+class RowMemoryOptions(MemoryOptions):
+    """Keys of the memories that keep rows of episodes."""
+
+    memory_bytes: ByteSize = option(
+        ByteSize(0),
+        help="what the memory may take in all, as 2GB: the oldest rows go where it is reached; "
+        "0: what memory_limit rows take",
+    )
+
+    frames: FrameRule = option("auto", help="keep pictures apart from the packed rows")
+    float_frames: FloatRule = option(
+        "exact",
+        help="float pictures: store as uint8 where exact and refuse else, or keep as is",
+    )
+    frame_codec: FrameCodec = option("raw", help="how pictures are compressed, without loss")
+    chunk_frames: int = option(
+        16, ge=2, le=256, unit="frames", help="pictures of a lane compressed together"
+    )
+    frame_dictionary: bool = option(
+        False, help="zstd: learn a dictionary from the first pictures; halves quiet games"
+    )
+
+    @model_validator(mode="after")
+    def _dictionary(self) -> Self:
+        if self.frame_dictionary and self.frame_codec != "zstd":
+            raise ValueError("frame_dictionary with frame_codec zstd alone")
+        return self
+
+
+class UnitReader(Protocol):
+    """Gathers the units of a draw."""
+
+    def read(
+        self, draw: Draw, columns: Sequence[str] | None = None, out: Batch | None = None
+    ) -> Batch:
+        """The units that start at those rows; see `Memory.sample` for the arguments."""
+
+
+class RingMemory(Memory):
+    """A memory over one ring of episode rows: where units start, which are drawn, what is read.
+
+    Its kinds differ in those three, which they put in place.
+    """
+
+    starts: LegalStarts
+    reader: UnitReader
+    _sampler: Sampler
+
+    evict: ClassVar[Evict | None] = None
+    """What goes beside the one row that makes room for a new one."""
+
+    @classmethod
+    def most_units(cls, options: MemoryOptions, shared: SharedOptions) -> int:
+        """See `Memory.most_units`: each lane's newest row has no step yet."""
+        return options.memory_limit - shared.num_envs
+
+    @staticmethod
+    @abstractmethod
+    def least_rows(shared: SharedOptions) -> tuple[int, str]:
+        """Rows that a lane needs, and the keys that say so."""
+
+    @classmethod
+    def columns(cls, options: MemoryOptions, context: MemoryContext) -> list[ColumnPlan]:
+        """How a row is laid out."""
+        own = cast(RowMemoryOptions, options)
+        chunking = Chunking(own.frame_codec, own.chunk_frames, own.frame_dictionary)
+        return plan_rows(context.env, context.extras, own.frames, own.float_frames, chunking)
+
+    @classmethod
+    def pictures(cls, options: MemoryOptions, context: MemoryContext) -> tuple[str, ...]:
+        """See `Memory.pictures`."""
+        return tuple(x.name for x in cls.columns(options, context) if x.kind == "chunks")
+
+    @classmethod
+    def forecast(
+        cls, options: MemoryOptions, context: MemoryContext, frames: Columns
+    ) -> dict[str, float]:
+        """See `Memory.forecast`."""
+        from .storage.forecast import forecast_bytes  # numba, only where it is used
+
+        plans = {plan.name: plan for plan in cls.columns(options, context)}
+        return {name: forecast_bytes(plans[name], array) for name, array in frames.items()}
+
+    @classmethod
+    def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
+        """See `Memory.plan`."""
+        own, lanes = cast(RowMemoryOptions, options), context.shared.num_envs
+        columns = cls.columns(options, context)
+        least, keys = cls.least_rows(context.shared)
+        free = plan_store(columns, lanes, own.memory_limit)
+        if free.rows_per_lane < least:
+            raise UsageError(
+                f"memory_limit {own.memory_limit} gives each of {lanes} envs "
+                f"{free.rows_per_lane} rows; {keys} need {least}"
+            )
+        plan = free.bounded(own.memory_bytes, context.forecasts, least)
+        if not plan.holds(least):
+            raise UsageError(
+                f"memory_bytes {size_of(own.memory_bytes)} is too little for {lanes} envs: "
+                f"{keys} need {least} rows of each, and take {size_of(plan.bytes_for(least))}"
+            )
+        return plan
+
+    def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
+        super().__init__(options, context)
+        self._env = context.env
+        self._ring = RingBuffer(self.plan(options, context))
+
+    def writer(self, lanes: Sequence[int] | None = None) -> RowWriter:
+        """See `Memory.writer`."""
+        chosen = np.arange(self._ring.plan.lanes) if lanes is None else np.asarray(lanes, np.int64)
+        return RowWriter(self._ring, self._env, chosen, type(self).evict)
+
+    def __len__(self) -> int:
+        """See `Memory.__len__`."""
+        return len(self.starts)
+
+    def sample(
+        self,
+        batch_size: int,
+        *,
+        columns: Sequence[str] | None = None,
+        out: Batch | None = None,
+    ) -> Batch:
+        """See `Memory.sample`."""
+        draw = self._sampler.draw(self.starts, batch_size, self._rng)
+        return self.reader.read(draw, columns, out)
+
+    @property
+    def rows(self) -> int:
+        """See `Memory.rows`."""
+        return self._ring.held
+
+    @property
+    def capacity(self) -> int:
+        """See `Memory.capacity`."""
+        return self._ring.plan.rows
+
+    @property
+    def full(self) -> bool:
+        """See `Memory.full`."""
+        return self._ring.full
+
+    @property
+    def bytes_full(self) -> int:
+        """See `Memory.bytes_full`."""
+        return self._ring.plan.bytes_full
+
+    def usage(self) -> dict[str, int]:
+        """See `Memory.usage`."""
+        return self._ring.usage()
+
+    def check(self) -> None:
+        """See `Memory.check`."""
+        self._ring.check()
+        check_rows(self._ring)
+
+    def state(self) -> Tree:
+        """See `Memory.state`."""
+        return {**super().state(), "ring": self._ring.state()}
+
+    def load(self, state: Tree) -> None:
+        """See `Memory.load`."""
+        self._ring.load(state["ring"])
+        super().load(state)

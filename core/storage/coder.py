@@ -1,0 +1,99 @@
+"""Coding and decoding chunks: the priors, the codec, the compiled loop, and room to work in."""
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels
+from .codecs import Zstd
+from .layout import RAW, SLACK, ZSTD, ChunkLayout, length_width, stream_bound
+from .priors import Priors
+
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+
+class Coder:
+    """Makes blobs of chunks, and frames of blobs, one chunk at a time."""
+
+    def __init__(self, layout: ChunkLayout) -> None:
+        self.priors = Priors(layout.column.chunking, layout.size)
+        self._stream = np.zeros(stream_bound(layout.frames, layout.size), np.uint8)
+        self._work = np.zeros(layout.size + SLACK, np.uint8)
+        self._width = length_width(layout.size)
+        self._size = layout.column.bytes_per_row
+        self._padded = layout.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of priors and buffers."""
+        return self.priors.nbytes + self._stream.nbytes + self._work.nbytes
+
+    def code(self, frames: Bytes) -> tuple[int, int, Bytes]:
+        """Form, prior and blob of a chunk's frames `[n, size]`, from which the priors learn.
+
+        What cannot be made smaller stays as it is. The blob is valid until the next call.
+        """
+        prior = self.priors.newest
+        stream = self._encode(frames, self.priors.bases[prior, : self._padded])
+        codec = self.priors.codecs[prior]
+        packed = codec.compress(stream)
+        self.priors.learn(frames, stream)
+        if len(packed) < frames.nbytes:
+            return codec.form, prior, np.frombuffer(packed, np.uint8)
+        return RAW, prior, frames.reshape(-1)
+
+    def _encode(self, frames: Bytes, base: Bytes) -> Bytes:
+        words, base_words = frames.view(np.uint64), base.view(np.uint64)
+        length = kernels.encode_frames(frames, base, words, base_words, self._stream, self._width)
+        return self._stream[:length]
+
+    def unpack(
+        self,
+        arena: Bytes,
+        entries: Any,
+        groups: Places,
+        places: Places,
+        targets: Places,
+        out: Bytes,
+    ) -> int:
+        """Rebuilds the frames of groups of a chunk each into `out`, flat.
+
+        Gives -1, or the first group that is broken.
+        """
+        begins = entries["offset"].copy()
+        ends = begins + entries["length"]
+        forms, coded = entries["form"].copy(), entries["prior"].copy()
+        if not (forms == ZSTD).any():
+            broken: int = kernels.unpack_chunks(
+                arena, begins, ends, forms, coded, self.priors.bases, groups, places, targets, out,
+                self._size, self._stream, self._work, self._width,
+            )  # fmt: skip
+            return broken
+        for group, form in enumerate(forms):
+            wish = slice(groups[group], groups[group + 1])
+            begin, end = begins[group], ends[group]
+            if form != ZSTD:
+                kernels.copy_frames(
+                    arena, begin, self._padded, places[wish], targets[wish], out, self._size
+                )
+            elif not self._unpack_zstd(
+                arena[begin:end], coded[group], places[wish], targets[wish], out
+            ):
+                return group
+        return -1
+
+    def _unpack_zstd(
+        self, blob: Bytes, prior: int, places: Places, targets: Places, out: Bytes
+    ) -> bool:
+        codec = cast(Zstd, self.priors.codecs[prior])
+        stream = codec.decompress(blob)
+        if len(stream) > len(self._stream):
+            return False
+        self._stream[: len(stream)] = stream
+        broken = kernels.unpack_chunk(
+            blob, 0, 0, self._stream, len(stream), self.priors.bases[prior], places, targets, out,
+            self._size, self._work, self._width,
+        )  # fmt: skip
+        return not broken
