@@ -33,7 +33,7 @@ class RowMemoryOptions(MemoryOptions):
         "exact",
         help="float pictures: store as uint8 where exact and refuse else, or keep as is",
     )
-    frame_codec: FrameCodec = option("raw", help="how pictures are compressed, without loss")
+    frame_codec: FrameCodec = option("lz4", help="how pictures are compressed, without loss")
     chunk_frames: int = option(
         16, ge=2, le=256, unit="frames", help="pictures of a lane compressed together"
     )

@@ -38,7 +38,7 @@ def _pages(size: int) -> mmap.mmap:
     """Fresh pages, small ones: of a huge page the first byte would cost two megabytes."""
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise MemoryError(f"no {size} bytes: {error}") from None
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         with suppress(OSError):  # a kernel without huge pages has none to forbid

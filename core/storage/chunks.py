@@ -25,8 +25,8 @@ class ChunkedColumn:
         self.plan = layout.column
         self._frames = layout.frames
         self._size = self.plan.bytes_per_row
-        shape = (lanes, 2, layout.frames, size)
-        self._open = allocator.allocate(shape, np.dtype(np.uint8))
+        self._open = allocator.allocate((lanes * 2 * layout.frames, size), np.dtype(np.uint8))
+        self._unpadded = self._open[:, : self._size]
         self._open_chunk = np.zeros(lanes, np.int64)
         self._oldest = np.zeros(lanes, np.int64)
         self._closed = np.full(lanes, NONE, np.int64)
@@ -35,17 +35,23 @@ class ChunkedColumn:
         self._arena = Arena(allocator, lanes, layout.blocks, layout.block_bytes)
         self._coder = Coder(layout)
 
-    def make_room(self, lanes: NDArray[np.int64], rows: NDArray[np.int64], tails: Array) -> Array:
-        """Prepares for a row each; gives the tails `[n]` that this leaves.
+    def make_room(
+        self, lanes: NDArray[np.int64], rows: NDArray[np.int64], tails: Array
+    ) -> Array | None:
+        """Prepares for a row each; gives the tails `[n]` that this leaves, or None for the same.
 
         Where a row begins a chunk, the chunk before it is closed. If the arena has no room, the
         oldest chunks go, and the tail moves over them.
         """
+        begun = np.flatnonzero(rows % self._frames == 0)
+        if not len(begun):
+            return None
         tails = tails.copy()
-        for place in np.flatnonzero((rows % self._frames == 0) & (rows > 0)):
+        for place in begun:
             lane, chunk = int(lanes[place]), int(rows[place]) // self._frames - 1
-            self._drop(lane, min(int(tails[place]) // self._frames, chunk))
-            tails[place] = max(tails[place], self._close(lane, chunk) * self._frames)
+            if chunk >= 0:
+                self._drop(lane, min(int(tails[place]) // self._frames, chunk))
+                tails[place] = max(tails[place], self._close(lane, chunk) * self._frames)
         return tails
 
     def _drop(self, lane: int, oldest: int) -> None:
@@ -59,7 +65,8 @@ class ChunkedColumn:
         """Codes a chunk and stores it, once; gives the oldest chunk that is still held."""
         if self._closed[lane] >= chunk:  # a row was refused after it, and comes again
             return int(self._oldest[lane])
-        form, prior, blob = self._coder.code(self._open[lane, chunk % 2])
+        first = (2 * lane + chunk % 2) * self._frames
+        form, prior, blob = self._coder.code(self._open[first : first + self._frames])
         offset = self._arena.put(lane, blob)
         while offset == NONE:
             if self._oldest[lane] >= chunk:
@@ -74,10 +81,13 @@ class ChunkedColumn:
     def write(self, where: Where, values: Array) -> None:
         """See `Column.write`."""
         stored = np.ascontiguousarray(to_stored(self.plan, values))
-        chunk, place = np.divmod(where.rows, self._frames)
-        frames = stored.view(np.uint8).reshape(len(chunk), self._size)
-        self._open[where.lanes, chunk % 2, place, : self._size] = frames
-        self._open_chunk[where.lanes] = chunk
+        frames = stored.view(np.uint8).reshape(len(stored), self._size)
+        self._unpadded[self._places(where.lanes, where.rows)] = frames
+        self._open_chunk[where.lanes] = where.rows // self._frames
+
+    def _places(self, lanes: Array, rows: Array) -> Array:
+        """Where rows of an open chunk lie: its two buffers a lane are a ring of their own."""
+        return lanes * (2 * self._frames) + rows % (2 * self._frames)
 
     def gather(self, where: Where, out: Array | None = None) -> Array:
         """See `Column.gather`; each chunk is decoded once."""
@@ -90,9 +100,10 @@ class ChunkedColumn:
         lane, row = lanes.reshape(-1), rows.reshape(-1)
         chunk, place = np.divmod(row, self._frames)
         open_ = chunk == self._open_chunk[lane]
-        if open_.any():
-            raw = self._open[lane[open_], chunk[open_] % 2, place[open_], : self._size]
-            flat[open_] = raw
+        opened = np.flatnonzero(open_)
+        if len(opened):
+            places = self._places(lane[opened], row[opened])
+            self._coder.copy(self._open.reshape(-1), places, opened, flat.reshape(-1))
         closed = np.flatnonzero(~open_)
         if len(closed):
             order = closed[np.lexsort((row[closed], lane[closed]))]

@@ -49,6 +49,10 @@ class Coder:
         length = kernels.encode_frames(frames, base, words, base_words, self._stream, self._width)
         return self._stream[:length]
 
+    def copy(self, frames: Bytes, places: Places, targets: Places, out: Bytes) -> None:
+        """Copies frames that lie open, padded and flat, into `out`, flat."""
+        kernels.copy_frames(frames, 0, self._padded, places, targets, out, self._size)
+
     def unpack(
         self,
         arena: Bytes,

@@ -107,7 +107,6 @@ def to_stored(plan: ColumnPlan, values: Array) -> Array:
 
     Floats that were announced as narrower floats are rounded to those: rewards are.
     """
-    values = np.asarray(values)
     if values.dtype == plan.stored:
         return values
     if values.dtype.kind == plan.stored.kind == "f" and plan.stored == plan.spec.dtype:

@@ -33,6 +33,6 @@ def _chunks(layout: ChunkLayout, frames: Array) -> Array:
     flat = stored.reshape(len(frames), layout.column.bytes_per_row)
     count = len(flat) // layout.frames
     padded = np.zeros((count, layout.frames, layout.size), np.uint8)
-    kept = flat[: count * layout.frames].reshape(count, layout.frames, -1)
-    padded[:, :, : kept.shape[2]] = kept
+    kept = flat[: count * layout.frames].reshape(count, layout.frames, flat.shape[1])
+    padded[:, :, : flat.shape[1]] = kept
     return padded

@@ -62,42 +62,54 @@ def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def next_change(new: Bytes, old: Bytes, at: int, size: int) -> int:
-    """The first place from `at` on where two frames differ, or `size`."""
-    while at < size and new[at] == old[at]:
+def put_run(out: Bytes, at: int, gap: int, new: Bytes, begin: int, end: int) -> int:
+    """Writes the run `new[begin:end]`, `gap` bytes behind the last; gives the place behind it."""
+    at = put_varint(out, at, gap)
+    at = put_varint(out, at, end - begin)
+    for place in range(begin, end):
+        out[at] = new[place]
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def next_change_by_words(
-    new: Bytes, old: Bytes, new_words: Bytes, old_words: Bytes, at: int, size: int
-) -> int:
-    """As `next_change`, eight bytes at a time over what is equal."""
-    stop = min((at + 7) // 8 * 8, size)
-    at = next_change(new, old, at, stop)
-    if at < stop:
-        return at
-    word, words = at // 8, size // 8
-    while word < words and new_words[word] == old_words[word]:
+def next_change(new_words: Bytes, old_words: Bytes, word: int) -> int:
+    """The first word from `word` on that differs, or their number; eight at once where equal."""
+    count = len(new_words)
+    while word + 8 <= count:
+        changed = new_words[word] ^ old_words[word]
+        for further in range(word + 1, word + 8):
+            changed |= new_words[further] ^ old_words[further]
+        if changed:
+            break
+        word += 8
+    while word < count and new_words[word] == old_words[word]:
         word += 1
-    return next_change(new, old, max(at, word * 8), size)
+    return word
 
 
 @njit(cache=True, nogil=True)
-def run_end(new: Bytes, old: Bytes, at: int, size: int) -> int:
-    """Where a run that begins at `at` ends: before `JOIN` equal bytes, or at `size`."""
-    end = at + 1
-    equal = 0
-    place = end
-    while place < size and equal < JOIN:
-        if new[place] == old[place]:
-            equal += 1
-        else:
-            equal = 0
+def encode_frame(
+    new: Bytes, old: Bytes, new_words: Bytes, old_words: Bytes, out: Bytes, at: int
+) -> int:
+    """Writes the runs of a frame against the one before it; gives the place behind them.
+
+    A run goes on over fewer than `JOIN` equal bytes.
+    """
+    done = begin = end = 0
+    word = next_change(new_words, old_words, 0)
+    while word < len(new_words):
+        for place in range(word * 8, word * 8 + 8):
+            if new[place] == old[place]:
+                continue
+            if place - end >= JOIN or end == 0:
+                if end > begin:
+                    at = put_run(out, at, begin - done, new, begin, end)
+                    done = end
+                begin = place
             end = place + 1
-        place += 1
-    return end
+        word = next_change(new_words, old_words, word + 1)
+    return put_run(out, at, begin - done, new, begin, end) if end > begin else at
 
 
 @njit(cache=True, nogil=True)
@@ -109,25 +121,13 @@ def encode_frames(
     `out` has room for `layout.stream_bound` bytes. The `_words` are the same memory as uint64;
     `size` is a multiple of 8.
     """
-    count, size = frames.shape
     at = 0
-    for number in range(count):
-        new, new_words = frames[number], frame_words[number]
-        old = base if number == 0 else frames[number - 1]
-        old_words = base_words if number == 0 else frame_words[number - 1]
+    for number in range(len(frames)):
+        old, old_words = base, base_words
+        if number > 0:
+            old, old_words = frames[number - 1], frame_words[number - 1]
         first = at + width
-        at = first
-        done = 0
-        begin = next_change_by_words(new, old, new_words, old_words, 0, size)
-        while begin < size:
-            end = run_end(new, old, begin, size)
-            at = put_varint(out, at, begin - done)
-            at = put_varint(out, at, end - begin)
-            for place in range(begin, end):
-                out[at] = new[place]
-                at += 1
-            done = end
-            begin = next_change_by_words(new, old, new_words, old_words, end, size)
+        at = encode_frame(frames[number], old, frame_words[number], old_words, out, first)
         put_number(out, first - width, at - first, width)
     return at
 

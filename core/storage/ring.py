@@ -30,6 +30,7 @@ class RingBuffer:
         self.heads = np.zeros(plan.lanes, np.int64)
         self.tails = np.zeros(plan.lanes, np.int64)
         self._records = allocator.allocate((plan.rows,), packed_dtype(plan.columns))
+        self._shapes = {column.name: column.spec.shape for column in plan.columns}
         self._columns: dict[str, Column] = {}
         self._frames: dict[str, Array] = {}
         self._chunks: list[ChunkedColumn] = []
@@ -63,7 +64,9 @@ class RingBuffer:
         rows = self.heads[lanes]
         self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
         for chunks in self._chunks:
-            self.evict(lanes, chunks.make_room(lanes, rows, self.tails[lanes]))
+            tails = chunks.make_room(lanes, rows, self.tails[lanes])
+            if tails is not None:
+                self.evict(lanes, tails)
         return self.where(lanes, rows)
 
     def evict(self, lanes: NDArray[np.int64], tails: NDArray[np.int64]) -> None:
@@ -77,12 +80,11 @@ class RingBuffer:
     def write(self, where: Where, values: Mapping[str, Array]) -> None:
         """Copies items into rows. Raises ValueError where a shape is not `[n, *item]`."""
         for name, value in values.items():
-            column = self._columns[name]
             items = np.asarray(value)
-            expected = (len(where.slots), *column.plan.spec.shape)
+            expected = where.slots.shape + self._shapes[name]
             if items.shape != expected:
                 raise ValueError(f"'{name}' has shape {items.shape}, not {expected}")
-            column.write(where, items)
+            self._columns[name].write(where, items)
 
     def gather(self, name: str, where: Where, out: Array | None = None) -> Array:
         """The items of rows, `[*where, *item]`, copied once: into `out`, or fresh."""

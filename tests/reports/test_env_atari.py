@@ -219,7 +219,7 @@ def test_env_09_what_is_no_picture_is_not_called_one() -> None:
 
 @ALE
 def test_pong_is_learnt_from_stacks_of_four(tmp_path) -> None:
-    run = Run(tmp_path, CONFIGS["dqn_pong"], **SMALL)
+    run = Run(tmp_path, CONFIGS["dqn_pong"], **SMALL, frame_codec="raw")
     parts, rollout = run.parts, run.rollout()
     for step in range(60):
         rollout.step(step)

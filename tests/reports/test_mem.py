@@ -25,7 +25,8 @@ U8 = np.dtype(np.uint8)
 def pixel_memory(shape: tuple[int, ...], limit: int, **shared) -> SequentialMemory:
     env = EnvSpec({"obs": ArraySpec(shape, U8)}, DiscreteActions(3))
     context = MemoryContext(env, SharedOptions(**shared), np.random.default_rng(0))
-    return SequentialMemory(SequentialOptions(memory_limit=limit), context)
+    # as they are, so that a frame's bytes are known
+    return SequentialMemory(SequentialOptions(memory_limit=limit, frame_codec="raw"), context)
 
 
 def read_all(memory: SequentialMemory) -> Batch:

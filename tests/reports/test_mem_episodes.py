@@ -27,7 +27,7 @@ KINDS = {"sequential": SequentialMemory, "episodic": EpisodicMemory}
 def make(kind: str, limit: int, **shared) -> Memory:
     cls = KINDS[kind]
     context = MemoryContext(ENV, SharedOptions(**shared), np.random.default_rng(0))
-    return cls(cls.Options(memory_limit=limit), context)
+    return cls(cls.Options(memory_limit=limit, frame_codec="raw"), context)
 
 
 def live(memory: Memory, steps: int, length_at, ending: str = "terminate"):

@@ -31,7 +31,8 @@ def make(
         np.random.default_rng(0),
         extras or {},
     )
-    return EpisodicMemory(EpisodicOptions(memory_limit=limit, draw=draw), context)
+    options = EpisodicOptions(memory_limit=limit, draw=draw, frame_codec="raw")
+    return EpisodicMemory(options, context)
 
 
 def tell(memory: EpisodicMemory, steps: int, *, end: str = "", first: float = 0) -> None:
