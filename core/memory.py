@@ -158,6 +158,11 @@ class Memory(ABC):
     def bytes_full(self) -> int:
         """Bytes it takes once full."""
 
+    @property
+    def short_of_bytes(self) -> bool:
+        """Whether it lets go of what it has room for, since bytes run out first."""
+        return False
+
     @abstractmethod
     def usage(self) -> dict[str, int]:
         """Bytes in use, by tier."""

@@ -62,6 +62,7 @@ class Recorder:
         self.logged_step = 0
         self._checkpoint_step = 0
         self._next_status = 0.0
+        self._short = False
 
     def say(self, line: str) -> None:
         """A line for the log and the terminal."""
@@ -114,7 +115,17 @@ class Recorder:
             "private_bytes": self.watch.read(),
         }
         self._progress.append({**row, **self.meter.read()})
+        self._tell_if_short()
         self._eval_mean = None
+
+    def _tell_if_short(self) -> None:
+        """Says once that the memory holds fewer rows than it might, and how many."""
+        if self._memory.short_of_bytes and not self._short:
+            self._short = True
+            self.say(
+                f"the memory has reached its bytes: it holds {self._memory.rows:,} of "
+                f"{self._memory.capacity:,} rows, and the oldest go from here on"
+            )
 
     def status(self, state: str, episodes: Episodes) -> None:
         """Shows the status, at most every half second while the run goes on."""

@@ -167,6 +167,11 @@ class RingMemory(Memory):
         """See `Memory.bytes_full`."""
         return self._ring.plan.bytes_full
 
+    @property
+    def short_of_bytes(self) -> bool:
+        """See `Memory.short_of_bytes`."""
+        return self._ring.short_of_bytes
+
     def usage(self) -> dict[str, int]:
         """See `Memory.usage`."""
         return self._ring.usage()

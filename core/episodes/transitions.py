@@ -17,8 +17,8 @@ from .stacking import stack_offsets
 class TransitionReader:
     """Gathers the transitions of a draw: stacks, n-step sums, actions and extras.
 
-    Every name of `columns` can be asked for alone; beside what is asked for only the few bytes a
-    row are read that say where an episode ends.
+    Every name of `columns` can be asked for alone, and then little else is read: the age of a row
+    for its stack, rewards and ends for what is summed over steps.
     """
 
     def __init__(
@@ -33,6 +33,9 @@ class TransitionReader:
         successors = tuple(NEXT + name for name in self._observations)
         computed = ("reward", "discount", "weight", "id")
         self.columns = (*self._observations, *successors, *self._stored, *computed)
+        self._stacked = {*self._observations, *successors}
+        # a single step is always there: only further ones have to be looked for
+        self._summed = {"reward", "discount", *(successors if self._n_step > 1 else ())}
 
     def read(
         self, draw: Draw, columns: Sequence[str] | None = None, out: Batch | None = None
@@ -45,21 +48,21 @@ class TransitionReader:
         wanted = self.columns if columns is None else columns
         if unknown := set(wanted) - set(self.columns):
             raise ValueError(f"no column {sorted(unknown)}; there are {self.columns}")
-        n_step = self._n_steps(draw)
-        batch = self._stacks(draw, n_step.steps, wanted, out or {})
         where = self._ring.where(draw.lanes, draw.rows)
-        batch |= {n: self._ring.gather(n, where) for n in self._stored if n in wanted}
-        computed: Batch = {
-            "reward": n_step.reward,
-            "discount": n_step.discount,
-            "weight": draw.weight,
-        }
-        computed["id"] = unit_id(draw.lanes, draw.rows)
+        batch: Batch = {n: self._ring.gather(n, where) for n in self._stored if n in wanted}
+        computed: Batch = {"weight": draw.weight, "id": unit_id(draw.lanes, draw.rows)}
+        steps: NDArray[np.int64] | int = 1
+        if not self._summed.isdisjoint(wanted):
+            n_step = self._n_steps(draw)
+            steps = n_step.steps
+            computed |= {"reward": n_step.reward, "discount": n_step.discount}
         batch |= {name: array for name, array in computed.items() if name in wanted}
+        if not self._stacked.isdisjoint(wanted):
+            batch |= self._stacks(draw, steps, wanted, out or {})
         return batch if out is None else filled(out, batch)
 
     def _stacks(
-        self, draw: Draw, steps: NDArray[np.int64], wanted: Sequence[str], out: Batch
+        self, draw: Draw, steps: NDArray[np.int64] | int, wanted: Sequence[str], out: Batch
     ) -> Batch:
         age = self._ring.gather("age", self._ring.where(draw.lanes, draw.rows)).astype(np.int64)
         batch: Batch = {}

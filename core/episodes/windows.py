@@ -66,12 +66,15 @@ class WindowReader:
         where = self._ring.where(draw.lanes[None], extent.rows[:-1])
         batch = {n: self._stack(n, draw, extent) for n in self._observations if n in wanted}
         batch |= {n: self._ring.gather(n, where) for n in self._stored if n in wanted}
-        reward = np.where(extent.mask, self._ring.gather("reward", where), np.float32(0))
-        terminal = self._ring.gather("terminal", where)
-        discount = np.where(extent.mask, np.where(terminal, 0.0, self._gamma), 1.0)
-        computed = {"reward": reward, "discount": discount.astype(np.float32)}
-        computed |= {"mask": extent.mask, "weight": draw.weight}
+        computed: Batch = {"mask": extent.mask, "weight": draw.weight}
         computed["id"] = unit_id(draw.lanes, draw.rows)
+        if "reward" in wanted:
+            reward = self._ring.gather("reward", where)
+            computed["reward"] = np.where(extent.mask, reward, np.float32(0))
+        if "discount" in wanted:
+            terminal = self._ring.gather("terminal", where)
+            discount = np.where(extent.mask, np.where(terminal, 0.0, self._gamma), 1.0)
+            computed["discount"] = discount.astype(np.float32)
         batch |= {name: array for name, array in computed.items() if name in wanted}
         return batch if out is None else filled(out, batch)
 

@@ -87,7 +87,8 @@ class ChunkedColumn:
 
     def _places(self, lanes: Array, rows: Array) -> Array:
         """Where rows of an open chunk lie: its two buffers a lane are a ring of their own."""
-        return lanes * (2 * self._frames) + rows % (2 * self._frames)
+        places: Array = lanes * (2 * self._frames) + rows % (2 * self._frames)
+        return places
 
     def gather(self, where: Where, out: Array | None = None) -> Array:
         """See `Column.gather`; each chunk is decoded once."""

@@ -27,6 +27,8 @@ class RingBuffer:
         allocator = allocator or Heap()
         self.plan = plan
         self.tier = allocator.tier
+        self.short_of_bytes = False
+        """Whether rows ever went for want of bytes, before there were too many of them."""
         self.heads = np.zeros(plan.lanes, np.int64)
         self.tails = np.zeros(plan.lanes, np.int64)
         self._records = allocator.allocate((plan.rows,), packed_dtype(plan.columns))
@@ -64,8 +66,10 @@ class RingBuffer:
         rows = self.heads[lanes]
         self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
         for chunks in self._chunks:
-            tails = chunks.make_room(lanes, rows, self.tails[lanes])
+            before = self.tails[lanes]
+            tails = chunks.make_room(lanes, rows, before)
             if tails is not None:
+                self.short_of_bytes |= bool((tails > before).any())
                 self.evict(lanes, tails)
         return self.where(lanes, rows)
 

@@ -1,5 +1,6 @@
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from core.errors import RunFailedError
 from core.evaluate import Evaluation
 from core.metrics import Episodes
 from core.recorder import Pace, Recorder
-from tests.harness import CHAIN, Run, equal_trees
+from tests.harness import CHAIN, EMPTY, Run, equal_trees
 
 STATUS = {
     "state", "pid", "step", "steps", "steps_per_second", "seconds_left", "last_return", "epsilon",
@@ -232,3 +233,20 @@ def test_the_pace_is_of_training_alone(monkeypatch: pytest.MonkeyPatch):
     assert pace.wall == 10 and pace.mean(100) == 25 and pace.lap(100) == 25
     now[0] += 2
     assert pace.lap(300) == 100 and pace.mean(300) == 50
+
+
+def test_it_says_once_that_bytes_run_out_before_rows(tmp_path: Path) -> None:
+    noisy = {key: value for key, value in EMPTY.items() if key != "size"}
+    noisy |= {"env_type": "gym", "game": "tests.core.noise:Noise-v0", "memory_limit": 2_000}
+    run = Run(tmp_path, noisy, memory_bytes=3_000_000)
+    recorder, rollout = run.recorder(), run.rollout()
+    for step in range(1, 901):
+        run.parts.clock.step += rollout.step(step)
+        if step % 100 == 0:
+            recorder.log(rollout.episodes)
+    recorder.close()
+    told = [line for line in run.display.lines if "reached its bytes" in line]
+    assert len(told) == 1
+    held = int(re.search(r"it holds (\d+) of 2,000 rows", told[0])[1])
+    assert 100 < held < 800
+    assert abs(run.parts.memory.rows - held) < 100
