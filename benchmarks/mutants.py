@@ -32,7 +32,7 @@ SKIPPED = frozenset(
     }
 )
 ANNOTATION = "_BitOr_"  # nearly all of them are `X | None`, which any import notices
-LEFT_OUT = frozenset({".git", ".venv", "runs", ".hypothesis", "__pycache__"})
+LEFT_OUT = frozenset({".git", ".venv", ".bench", "runs", ".hypothesis", "__pycache__"})
 
 
 class Mutant(NamedTuple):

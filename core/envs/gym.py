@@ -14,10 +14,11 @@ from .spaces import needs_flattening
 from .vector import GymVector
 
 EXTRAS: Final = {
-    "box2d": "box2d",
-    "mujoco": "mujoco",
-    "toy_text": "toy-text",
+    "box2d": "-r requirements-box2d.txt",
+    "mujoco": '"gymnasium[mujoco]"',
+    "toy_text": '"gymnasium[toy-text]"',
 }
+"""What pip installs, by a part of an environment's entry point."""
 
 
 def make(options: GymOptions, lanes: int) -> GymVector:
@@ -101,8 +102,8 @@ def _close(game: str) -> list[str]:
 def _install(game: str) -> str:
     spec = gym.registry.get(game)
     entry = str(spec.entry_point) if spec is not None else game
-    extra = next((extra for part, extra in EXTRAS.items() if part in entry), "other")
-    return f'pip install "gymnasium[{extra}]"'
+    packages = (install for part, install in EXTRAS.items() if part in entry)
+    return "pip install " + next(packages, '"gymnasium[other]"')
 
 
 def _old_api(game: str, what: str) -> str:

@@ -352,7 +352,7 @@ def test_the_house_runs_from_another_folder(tmp_path: Path):
 @pytest.mark.parametrize(
     ("keys", "module", "install"),
     [
-        ({"game": "LunarLander-v3"}, "Box2D", 'pip install "gymnasium[box2d]"'),
+        ({"game": "LunarLander-v3"}, "Box2D", "pip install -r requirements-box2d.txt"),
         ({"game": "HalfCheetah-v5"}, "mujoco", 'pip install "gymnasium[mujoco]"'),
     ],
 )
