@@ -1,7 +1,7 @@
 """Compressors of a chunk's stream, and what they learn once from the first frames (priors)."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 from .layout import LZ4, ZSTD
 
 Stream = NDArray[np.uint8]
+
+
+LARGE_STREAM: Final = 16 << 10
+THOROUGH: Final[dict[str, Any]] = {"mode": "high_compression", "compression": 3}
+ZSTD_LEVEL: Final = 6
+"""Half again as slow as the usual 3, for two to six percent of the bytes."""
 
 
 class Codec(Protocol):
@@ -21,7 +27,11 @@ class Codec(Protocol):
 
 
 class Lz4:
-    """LZ4 blocks; decoded by our own kernel."""
+    """LZ4 blocks; decoded by our own kernel.
+
+    Streams of more than a kilobyte a frame come of worlds that are slow to draw, and take many
+    bytes: they are worth the thorough mode, which takes five times as long and a fifth fewer.
+    """
 
     form = LZ4
 
@@ -29,12 +39,13 @@ class Lz4:
         """See `Codec.compress`."""
         from lz4 import block
 
-        packed: bytes = block.compress(stream.data, store_size=False)
+        how = THOROUGH if len(stream) >= LARGE_STREAM else {}
+        packed: bytes = block.compress(stream.data, store_size=False, **how)
         return packed
 
 
 class Zstd:
-    """Zstandard, level 3, without what a decoder knows anyway."""
+    """Zstandard, without what a decoder knows anyway."""
 
     form = ZSTD
 
@@ -44,7 +55,7 @@ class Zstd:
         trained = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
         options: dict[str, Any] = {"dict_data": trained} if trained else {}
         self._compressor = zstandard.ZstdCompressor(
-            level=3, write_checksum=False, write_dict_id=False, **options
+            level=ZSTD_LEVEL, write_checksum=False, write_dict_id=False, **options
         )
         self._decompressor = zstandard.ZstdDecompressor(**options)
 

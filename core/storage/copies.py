@@ -5,21 +5,12 @@ They read and write past the end of what is wanted, so that buffers have `SLACK`
 
 from typing import Any
 
-from numba import config, njit
+from numba import njit
 
 from .layout import SLACK
+from .machine import copy16
 
 Bytes = Any
-
-
-def _copy16(out: Bytes, to: int, data: Bytes, at: int) -> None:
-    """Copies `data[at:at + 16]` to `out[to:to + 16]`, read as a whole before it is written."""
-    out[to : to + SLACK] = data[at : at + SLACK].copy()
-
-
-copy16: Any = _copy16
-if not getattr(config, "DISABLE_JIT", False):
-    from .machine import copy16
 
 
 @njit(cache=True, nogil=True)

@@ -14,6 +14,7 @@ from numba import njit
 
 from .copies import copy_exact, copy_wild
 from .layout import RAW, SLACK
+from .machine import first_byte, last_byte
 
 JOIN: Final = 4  # equal bytes that a run runs on over: two numbers more would cost about as much
 Bytes = Any
@@ -94,20 +95,20 @@ def encode_frame(
 ) -> int:
     """Writes the runs of a frame against the one before it; gives the place behind them.
 
-    A run goes on over fewer than `JOIN` equal bytes.
+    Of a word that differs, everything from its first to its last changed byte goes in. A run goes
+    on over fewer than `JOIN` equal bytes.
     """
     done = begin = end = 0
     word = next_change(new_words, old_words, 0)
     while word < len(new_words):
-        for place in range(word * 8, word * 8 + 8):
-            if new[place] == old[place]:
-                continue
-            if place - end >= JOIN or end == 0:
-                if end > begin:
-                    at = put_run(out, at, begin - done, new, begin, end)
-                    done = end
-                begin = place
-            end = place + 1
+        changed = new_words[word] ^ old_words[word]
+        first = word * 8 + first_byte(changed)
+        if first - end >= JOIN or end == 0:
+            if end > begin:
+                at = put_run(out, at, begin - done, new, begin, end)
+                done = end
+            begin = first
+        end = word * 8 + last_byte(changed) + 1
         word = next_change(new_words, old_words, word + 1)
     return put_run(out, at, begin - done, new, begin, end) if end > begin else at
 

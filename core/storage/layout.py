@@ -23,8 +23,8 @@ LEARN_CHUNKS: Final = 16
 LEARN_BYTES: Final = 4 << 20
 """A background is learnt from so many chunks, a dictionary from so many bytes of streams."""
 
-LOW, HIGH = 0.5, 2.0
-"""What pictures may take, as parts of what a short sample took."""
+LOW, HIGH = 0.5, 3.0
+"""What pictures may take, as parts of what a short sample of random play took."""
 ENTRY: Final = np.dtype(
     [("chunk", np.int64), ("offset", np.int64), ("length", np.int32), ("form", np.uint8),
      ("prior", np.uint8)]

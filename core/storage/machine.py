@@ -1,25 +1,41 @@
-"""What numba cannot say by itself: one unaligned load and store of a vector register."""
+"""Single instructions for the compiled loops, and their twins in Python where numba is off."""
 
+import sys
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba import config
+
+from .layout import SLACK
+
+Bytes = Any
+
+if sys.byteorder != "little":
+    raise ImportError("compressed frames need a little-endian machine: set --frame_codec raw")
 
 
-@intrinsic
-def copy16(_context: Any, out: Any, to: Any, data: Any, at: Any) -> Any:
-    """Copies `data[at:at + 16]` to `out[to:to + 16]`; no bound is checked."""
-    signature = types.void(out, to, data, at)
+def _copy16(out: Bytes, to: int, data: Bytes, at: int) -> None:
+    """Copies `data[at:at + 16]` to `out[to:to + 16]`, read as a whole before it is written."""
+    out[to : to + SLACK] = data[at : at + SLACK].copy()
 
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        out_type, _, data_type, _ = signature.args
-        target = context.make_array(out_type)(context, builder, values[0]).data
-        source = context.make_array(data_type)(context, builder, values[2]).data
-        register = ir.VectorType(ir.IntType(8), 16).as_pointer()
-        source = builder.bitcast(builder.gep(source, [values[3]]), register)
-        target = builder.bitcast(builder.gep(target, [values[1]]), register)
-        builder.store(builder.load(source, align=1), target, align=1)
-        return context.get_dummy_value()
 
-    return signature, generate
+def _first_byte(word: Any) -> int:
+    """The place of the lowest byte that is not 0, of a uint64 that is not 0."""
+    number = int(word)
+    return ((number & -number).bit_length() - 1) // 8
+
+
+def _last_byte(word: Any) -> int:
+    """The place of the highest byte that is not 0, of a uint64 that is not 0."""
+    return (int(word).bit_length() - 1) // 8
+
+
+def _instructions() -> tuple[Any, Any, Any]:
+    """Compiled, or their twins where numba's compiler is off."""
+    if getattr(config, "DISABLE_JIT", False):
+        return _copy16, _first_byte, _last_byte
+    from . import intrinsics
+
+    return intrinsics.copy16, intrinsics.first_byte, intrinsics.last_byte
+
+
+copy16, first_byte, last_byte = _instructions()
