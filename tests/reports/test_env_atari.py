@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +13,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+import main
 from core.envs.atari import make
 from core.envs.gym import make as make_gym
 from core.envs.options import AtariOptions, GymOptions, ToyOptions
@@ -59,11 +61,23 @@ def main_without(module: str, *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize("module", ["ale_py", pytest.param("cv2", marks=needs("ale_py"))])
 def test_env_04_without_the_package_one_line_says_what_to_install(module: str) -> None:
+    # pass: works with the package; without it one helpful line, exit != 0 <= 10 s
     begun = time.monotonic()
     done = main_without(module, "dqn_pong")
     assert done.returncode == 2
     assert done.stderr == f"engram: Atari needs the package '{module}': {INSTALL}\n"
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("module", ["ale_py", pytest.param("cv2", marks=needs("ale_py"))])
+@pytest.mark.parametrize("game", ["ALE/Pong-v5", "ALE/Pnog-v5", "Atari/Pong-v5"])
+def test_env_04_and_so_it_does_whatever_the_id(
+    module: str, game: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    assert main.run(["dqn_pong", "--game", game]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error) == ("", f"engram: Atari needs the package '{module}': {INSTALL}\n")
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +97,18 @@ def test_env_04_with_the_package_nobody_registers_anything(pong: Run) -> None:
 def test_env_04_another_name_is_answered_with_the_nearest(game: str) -> None:
     with pytest.raises(UsageError, match=f"no game '{game}'; did you mean 'ALE/Pong-v5'"):
         make(AtariOptions(game=game), 1)
+
+
+@ALE
+@pytest.mark.parametrize("game", ["ALE/Pnog-v5", "Atari/Pong-v5"])
+def test_env_04_on_the_command_line_that_is_one_line(
+    game: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["dqn_pong", "--game", game, "--runs", str(tmp_path)]) == 2
+    assert capsys.readouterr() == (
+        "", f"engram: ALE knows no game '{game}'; did you mean 'ALE/Pong-v5'?\n"
+    )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 @ALE
@@ -108,6 +134,7 @@ def test_env_04_an_atari_id_in_another_family_is_sent_to_its_own(game: str) -> N
 )
 @pytest.mark.parametrize("skip", [1, 4])
 def test_env_07_a_step_is_as_many_frames_as_asked_for(game: str, own: str, skip: int) -> None:
+    # pass: exactly 4 inner frames per step
     env = make(AtariOptions(game=game, frame_skip=skip), 2)
     env.reset([1, 2])
     for at in range(1, 6):
@@ -121,6 +148,7 @@ def test_env_07_a_step_is_as_many_frames_as_asked_for(game: str, own: str, skip:
 
 @ALE
 def test_env_07_a_run_says_once_what_was_decided(pong: Run) -> None:
+    # pass: header lists skip, sticky, life-loss, no-op
     said = [line for line in pong.display.lines if "frame_skip" in line]
     assert said == [pong.parts.env.about]
     for part in ("frame_skip 4", "sticky_actions 0.0", "episodic_life true", "noop_max 30"):
@@ -180,6 +208,7 @@ def remembered(env: GymVector, window: int) -> SequentialMemory:
 def test_env_09_channels_are_found_and_their_content_kept(
     layout: str, channels: int, window: int
 ) -> None:
+    # pass: input channels = colour channels x stack in all 8 cases; decoded content unchanged
     envs = SyncVectorEnv([lambda: Painted(layout, channels)], autoreset_mode=AutoresetMode.DISABLED)
     env = GymVector(envs)
     shape = list(env.spec.observations["obs"].shape)

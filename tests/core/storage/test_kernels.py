@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
-from core.storage import kernels
+from core.storage import kernels, machine
 from core.storage.copies import copy_exact, copy_wild
 from core.storage.layout import LZ4, RAW, SLACK, frame_bound, length_width, stream_bound
 
@@ -214,9 +215,15 @@ def test_runs_are_what_the_page_says() -> None:
 @pytest.mark.parametrize("gap", [3, 4, 5])
 def test_a_run_goes_on_over_fewer_equal_bytes_than_four(gap: int) -> None:
     base, frames = np.zeros(32, np.uint8), np.zeros((1, 32), np.uint8)
-    frames[0, [2, 3 + gap]] = 1
+    frames[0, [7, 8 + gap]] = 1
     stream = encode(frames, base)
     assert stream[3] == (gap + 2 if gap < 4 else 1)
+
+
+def test_a_run_takes_all_between_two_changed_bytes_of_a_word() -> None:
+    base, frames = np.zeros(32, np.uint8), np.zeros((1, 32), np.uint8)
+    frames[0, [8, 15]] = 1, 2
+    assert encode(frames, base).tolist() == [10, 0, 8, 8, 1, 0, 0, 0, 0, 0, 0, 2]
 
 
 @pytest.mark.parametrize("number", [0, 127, 128, 300, 16_383, 16_384, 2**31])
@@ -253,3 +260,18 @@ def test_copies(count: int) -> None:
     copy_wild(wild, 3, data, 7, count)
     assert wild[3 : 3 + count].tolist() == data[7 : 7 + count].tolist()
     assert not wild[3 + count + SLACK :].any()
+
+
+@njit
+def ends(word: int) -> tuple[int, int]:
+    return machine.first_byte(word), machine.last_byte(word)
+
+
+@examples(100)
+@given(st.binary(min_size=8, max_size=8).filter(any))
+def test_the_first_and_the_last_byte_of_a_word(data: bytes) -> None:
+    word = np.frombuffer(data, np.uint64)[0]
+    there = [place for place, byte in enumerate(data) if byte]
+    assert ends(word) == (there[0], there[-1])
+    number = np.uint64(word)
+    assert (machine._first_byte(number), machine._last_byte(number)) == (there[0], there[-1])
