@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptMemoryError
-from ..storage.columns import UNCHUNKED, Chunking, ColumnPlan, FloatRule, FrameRule, plan_column
+from ..storage.columns import (
+    UNCHUNKED,
+    Chunking,
+    ColumnPlan,
+    FloatRule,
+    FrameRule,
+    Where,
+    plan_column,
+)
 from ..storage.ring import RingBuffer
 from ..types import (
     NEXT,
@@ -108,6 +116,8 @@ class RowWriter:
         self._open = np.zeros(ring.plan.lanes, np.bool_)
         self._age = np.zeros(ring.plan.lanes, np.int32)
         self._episode = np.full(ring.plan.lanes, -1, np.int32)
+        self._newest: Where | None = None
+        """Where the newest rows of all lanes lie, if they were written together."""
         self._recall()
 
     def _recall(self) -> None:
@@ -165,7 +175,8 @@ class RowWriter:
             "terminal": terminal,
             **extras,
         }
-        self._ring.write(self._ring.where(lanes, self._ring.heads[lanes] - 1), step)
+        newest = self._newest if lanes is self._lanes else None
+        self._ring.write(newest or self._ring.where(lanes, self._ring.heads[lanes] - 1), step)
         age, episode = following_age(self._age[lanes]), self._episode[lanes]
         self._push(lanes, next_obs, terminated | truncated, age, episode, cut=lanes[:0])
 
@@ -193,6 +204,7 @@ class RowWriter:
             newest = self._ring.where(cut, self._ring.heads[cut] - 1)
             self._ring.write(newest, {"closing": np.ones(len(cut), np.bool_)})
         self._ring.publish(lanes)
+        self._newest = where if lanes is self._lanes else None
         self._open[lanes], self._age[lanes], self._episode[lanes] = ~closing, age, episode
 
 
