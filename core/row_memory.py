@@ -118,7 +118,8 @@ class RingMemory(Memory):
         if not plan.holds(least):
             raise UsageError(
                 f"memory_bytes {size_of(own.memory_bytes)} is too little for {lanes} envs: "
-                f"{keys} need {least} rows of each, and take {size_of(plan.bytes_for(least))}"
+                f"{keys} need {least} rows of each; set --memory_bytes {plan.bytes_for(least)} "
+                "or more"
             )
         return plan
 

@@ -118,9 +118,10 @@ class RunPlan:
 
     def refusal(self) -> str:
         """Why it does not fit, and what would help."""
+        most, rows = self.memory.bytes_high, self.memory.rows_full
         return (
-            f"{self.key} takes up to {size_of(self.memory.bytes_high)} when full: "
-            f"{self.memory.rows_full:,} rows x {self.bytes_per_step:,.0f} bytes; beside the "
+            f"{self.key} takes up to {size_of(most)} when full: "
+            f"{rows:,} rows x {most / max(rows, 1):,.0f} bytes; beside the "
             f"{size_of(self.machine.other)} of the rest of the run {size_of(self._left)} are "
             f"usable ({self.machine.by}); set {', or '.join(self.remedies)}"
         )
@@ -171,7 +172,7 @@ def remedies(options: MemoryOptions, make: MakePlan, machine: Machine, lanes: in
     if getattr(options, "frame_codec", "") == "raw":
         smaller = options.model_copy(update=SMALLER)
         plan = _planned(make, smaller, lanes)
-        if plan is not None and plan.bytes_low < make(options, lanes).bytes_low:
+        if plan is not None and plan.bytes_full < make(options, lanes).bytes_full:
             flags = "".join(f"--{key} {value}" for key, value in SMALLER.items())
             if fits(plan, machine):
                 yield f"{flags} (about {size_of(plan.bytes_full)})"
@@ -183,7 +184,7 @@ def remedies(options: MemoryOptions, make: MakePlan, machine: Machine, lanes: in
         plan = _planned(make, bounded, lanes)
         if plan is not None and fits(plan, machine):
             yield f"--memory_bytes {left // MEGA}MB (the oldest of {plan.rows_full:,} rows go)"
-    yield f"--memory_cap SIZE if there is more memory than {machine.by} says"
+    yield f"--memory_cap SIZE where there is more memory than that ({machine.by})"
 
 
 def _fewer_rows(

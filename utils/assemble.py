@@ -100,10 +100,13 @@ def prepare(settings: Settings) -> tuple[Players, MemoryContext]:
 def build(settings: Settings) -> Parts:
     """Builds a checked row. Raises UsageError, also where this machine cannot hold it."""
     players, context = prepare(settings)
-    plan, context = plan_run(settings, players, context)
-    if not plan.fits:
+    try:
+        plan, context = plan_run(settings, players, context)
+        if not plan.fits:
+            raise UsageError(plan.refusal())
+    except UsageError:
         players.env.close()
-        raise UsageError(plan.refusal())
+        raise
     keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
     memory = keeper(settings.memory, context)
     return Parts(**vars(players), memory=memory, notes=tuple(plan.lines()))

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -14,6 +15,7 @@ from core.run_folder import RunFolder
 from core.runtime.stopping import Stopper
 
 from .board import BoardOptions
+from .describe import truth
 from .settings import Settings, find_row, from_flags, resolve
 
 Flags = Mapping[str, str]
@@ -82,9 +84,10 @@ def plan_row(words: Sequence[str], flags: Flags) -> int:
     from .planning import plan_run
 
     players, context = prepare(settings)
-    plan, _ = plan_run(settings, players, context)
-    players.env.close()
-    print(json.dumps(plan.as_dict()) if "json" in flags else "\n".join(plan.lines()))
+    with closing(players.env):
+        plan, _ = plan_run(settings, players, context)
+    as_json = truth(flags.get("json", "false"))
+    print(json.dumps(plan.as_dict()) if as_json else "\n".join(plan.lines()))
     if not plan.fits:
         print(f"engram: {plan.refusal()}", file=sys.stderr)
     return 0 if plan.fits else UsageError.exit_code

@@ -4,17 +4,22 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
 
+from core.errors import UsageError
 from core.limits import usable_memory
 from core.memory import MemoryContext, MemoryOptions, Plan
 from core.memory_watch import private_bytes
 from core.preview import Preview, preview
 from core.run_plan import SMALLER, Holds, Machine, RunPlan, fits, most_envs, remedies
+from core.sizes import size_of
 from core.train import Players, eval_lanes
 from core.types import Columns, Unit
 
 from .factory import component, resolve_name
+from .options import RunOptions
 from .settings import Settings
 
+MARGIN: Final = 8_000_000
+"""Bytes that what is advised leaves free: the same run takes some more or less each time."""
 LEARNING: Final = 3 * 4
 """Bytes that learning adds to a number of the policy: its gradient, and two moments of Adam's."""
 
@@ -33,6 +38,7 @@ def plan_run(
     def make(options: MemoryOptions, lanes: int) -> Plan:
         shared = context.shared.model_copy(update={"num_envs": lanes})
         plan: Plan = keeper.plan(options, replace(context, shared=shared))
+        _check_reach(run, options, plan)
         return plan
 
     plan = make(options, run.num_envs)
@@ -40,7 +46,8 @@ def plan_run(
     if not fits(plan, machine):
         if not pictures:
             context = replace(context, forecasts=_if_smaller(keeper, options, context, players))
-        helps = tuple(remedies(options, make, machine, run.num_envs))
+        tighter = replace(machine, other=machine.other + MARGIN)
+        helps = tuple(remedies(options, make, tighter, run.num_envs))
     bounded = getattr(options, "memory_bytes", 0)
     found = RunPlan(
         row=settings.row,
@@ -54,6 +61,17 @@ def plan_run(
         remedies=helps,
     )
     return found, context
+
+
+def _check_reach(run: RunOptions, options: MemoryOptions, plan: Plan) -> None:
+    """Refuses a memory that will never hold what the first update asks for."""
+    wanted = max(run.learn_start, run.batch_size)
+    if plan.rows_full < wanted:
+        raise UsageError(
+            f"memory_bytes {size_of(getattr(options, 'memory_bytes', 0))} hold about "
+            f"{plan.rows_full:,} rows, and learn_start {run.learn_start} and batch_size "
+            f"{run.batch_size} are never reached"
+        )
 
 
 def _look(players: Players, pictures: tuple[str, ...]) -> tuple[Preview, int]:

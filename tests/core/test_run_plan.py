@@ -217,7 +217,7 @@ def test_a_refusal_names_the_key_the_formula_and_what_helps() -> None:
 def helpful(given: SequentialOptions, make: MakePlan, there: Machine) -> Iterator[str]:
     """The remedies with flags to set; the last is to say how much memory there is."""
     *found, last = remedies(given, make, there, 2)
-    assert last == f"--memory_cap SIZE if there is more memory than {there.by} says"
+    assert last == f"--memory_cap SIZE where there is more memory than that ({there.by})"
     return iter(found)
 
 

@@ -83,7 +83,7 @@ def test_a_memory_beyond_this_machine_is_refused_with_its_size():
 
 def test_a_memory_beyond_the_control_group_is_refused(monkeypatch):
     monkeypatch.setattr(planning, "usable_memory", lambda: Usable(10_000, "cgroup memory.max"))
-    assert re.search(r" [\d.]+ kB are usable \(cgroup memory.max\); set ", refusal(CHAIN))
+    assert re.search(r" [\d.]+ k?B are usable \(cgroup memory.max\); set ", refusal(CHAIN))
 
 
 @pytest.mark.parametrize("device", [f"cuda:{torch.cuda.device_count()}", "meta", "gpu"])
