@@ -84,3 +84,19 @@ def test_a_state_is_taken_over() -> None:
         write(ring, frames[700:])
     assert np.array_equal(read(loaded), frames[600:])
     assert np.array_equal(read(saved), read(loaded))
+
+
+@pytest.mark.parametrize("size", [10**6, 5])
+def test_a_chunk_that_unpacks_to_another_size_is_broken(size: int) -> None:
+    ring = ring_of("zstd", 100)
+    write(ring, NOISE[:100] // 8)
+    column = ring._chunks[0]
+    blob = np.frombuffer(
+        column._coder.priors.codecs[0].compress(np.zeros(size, np.uint8)), np.uint8
+    )
+    entry = column._entries[0, 2]
+    assert len(blob) < entry["length"]
+    column._arena.bytes[entry["offset"] :][: len(blob)] = blob
+    column._entries["length"][0, 2] = len(blob)
+    with pytest.raises(CorruptMemoryError, match="chunk 2 of lane 0 is broken"):
+        read(ring)

@@ -71,6 +71,14 @@ def test_a_block_without_room_is_refused() -> None:
     assert decode(packed, len(data) - 1)[0] == -1
 
 
+@pytest.mark.parametrize("unit", [1, 40])
+def test_a_match_without_room_is_refused(unit: int) -> None:
+    data = bytes(range(unit)) * (2_000 // unit)
+    packed = lz4.block.compress(data, store_size=False)
+    for room in (100, 1_000, len(data) - 1):
+        assert decode(packed, room)[0] == -1
+
+
 @pytest.mark.parametrize(
     "block",
     [
