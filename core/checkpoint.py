@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as load_bytes
+from safetensors.numpy import save as save_bytes
 from safetensors.numpy import save_file
 
 from .errors import EngramError, RunFailedError
@@ -76,12 +78,24 @@ def checksum(array: Array) -> int:
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, kind)
 
 
-def save(path: Path, tree: Tree) -> None:
-    """Writes a tree; until the rename, whatever was at `path` stays."""
+def sealed(tree: Tree) -> tuple[dict[str, Array], dict[str, str]]:
+    """A tree's arrays, and the metadata that hold its other leaves and all checksums."""
     arrays, plain = flatten(tree)
     sums = {name: checksum(array) for name, array in arrays.items()}
     header = json.dumps({"format": FORMAT, "plain": plain, "crc32": sums})
-    metadata = {HEADER: header, HEADER_SUM: str(zlib.crc32(header.encode()))}
+    return arrays, {HEADER: header, HEADER_SUM: str(zlib.crc32(header.encode()))}
+
+
+def to_bytes(tree: Tree) -> bytes:
+    """A tree as the bytes of a checkpoint."""
+    arrays, metadata = sealed(tree)
+    packed: bytes = save_bytes(arrays, metadata=metadata)
+    return packed
+
+
+def save(path: Path, tree: Tree) -> None:
+    """Writes a tree; until the rename, whatever was at `path` stays."""
+    arrays, metadata = sealed(tree)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         save_file(arrays, temporary, metadata=metadata)
@@ -106,18 +120,36 @@ def load(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
-            text, header_sum = metadata[HEADER], metadata[HEADER_SUM]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return opened(arrays, metadata, path.name)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise BrokenCheckpointError(f"{path.name} is no whole checkpoint: {error}") from None
-    if str(zlib.crc32(text.encode())) != header_sum:
-        raise BrokenCheckpointError(f"{path.name} is damaged: its header fails its checksum")
+
+
+def from_bytes(data: bytes, name: str) -> dict[str, Any]:
+    """The tree that `to_bytes` packed; raises BrokenCheckpointError with `name` for no such one."""
+    try:
+        length = int.from_bytes(data[:8], "little")  # safetensors: a header's length, and JSON
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        return opened(load_bytes(data), metadata, name)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise BrokenCheckpointError(f"{name} is no whole state: {error}") from None
+
+
+def opened(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> dict[str, Any]:
+    """The tree of arrays and metadata as `sealed` gave them, all checksums compared.
+
+    Raises BrokenCheckpointError where one differs, and KeyError for metadata of something else.
+    """
+    text = metadata[HEADER]
+    if str(zlib.crc32(text.encode())) != metadata[HEADER_SUM]:
+        raise BrokenCheckpointError(f"{name} is damaged: its header fails its checksum")
     header = json.loads(text)
     if header["format"] != FORMAT:
-        raise BrokenCheckpointError(f"{path.name} has format {header['format']}, not {FORMAT}")
-    sums = {name: checksum(array) for name, array in arrays.items()}
+        raise BrokenCheckpointError(f"{name} has format {header['format']}, not {FORMAT}")
+    sums = {key: checksum(array) for key, array in arrays.items()}
     if wrong := sorted(n for n, kept in header["crc32"].items() if sums.get(n) != kept):
-        raise BrokenCheckpointError(f"{path.name} is damaged: '{wrong[0]}' fails its checksum")
+        raise BrokenCheckpointError(f"{name} is damaged: '{wrong[0]}' fails its checksum")
     return unflatten({**arrays, **header["plain"]})
 
 

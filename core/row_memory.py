@@ -182,11 +182,24 @@ class RingMemory(Memory):
         self._ring.check()
         check_rows(self._ring)
 
+    @property
+    def ring(self) -> RingBuffer:
+        """Where the rows are."""
+        return self._ring
+
+    def own_state(self) -> Tree:
+        """What changes beside the ring."""
+        return super().state()
+
+    def load_own(self, state: Tree) -> None:
+        """Takes over what `own_state` gave."""
+        super().load(state)
+
     def state(self) -> Tree:
         """See `Memory.state`."""
-        return {**super().state(), "ring": self._ring.state()}
+        return {**self.own_state(), "ring": self._ring.state()}
 
     def load(self, state: Tree) -> None:
         """See `Memory.load`."""
         self._ring.load(state["ring"])
-        super().load(state)
+        self.load_own(state)

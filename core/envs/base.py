@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Array, Columns, EnvSpec
+from ..types import Array, Columns, EnvSpec, Tree
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,20 @@ class Env(Protocol):
         """Begins new episodes in some lanes, and gives the observations of all, `[L, ...]`.
 
         Raises UsageError where lanes cannot be begun one by one.
+        """
+
+    def snapshot(self) -> Tree | None:
+        """All that decides what comes next in every lane, between two steps.
+
+        Arrays and plain JSON values, copied, which a checkpoint holds as they are; None where the
+        environment cannot be snapshotted. Taking one changes nothing.
+        """
+
+    def restore(self, snapshot: Tree) -> None:
+        """Goes on from a snapshot: the same actions give the same steps, bit for bit, resets too.
+
+        Whatever was played here before is forgotten; nothing need have been. Raises ValueError for
+        a snapshot of another kind, game or number of lanes.
         """
 
     def close(self) -> None:

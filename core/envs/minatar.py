@@ -16,16 +16,19 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..types import Array
+from ..types import Array, Tree
 from .gym import limit, vectorize
 from .options import MinAtarOptions
 from .packages import missing
+from .snapshots import check_options, plain
 from .vector import GymVector
 
 INSTALL: Final = "pip install --no-deps -r requirements-minatar.txt"
 ACTIONS: Final = 6
 NOOP: Final = 0
 FREEWAY_LIMIT: Final = "its own 2,501 steps"
+NO_STATE: Final = frozenset({"channels", "action_map", "ramping", "random"})
+"""Attributes of a game that stay, and its generator, which goes another way."""
 Reset = tuple[Array, dict[str, Any]]
 Result = tuple[Array, float, bool, bool, dict[str, Any]]
 
@@ -35,6 +38,7 @@ class MinAtar(gym.Env[Any, Any]):
 
     def __init__(self, options: MinAtarOptions) -> None:
         self._game = _game_class(options.game)(ramping=options.difficulty_ramping)
+        self._options = options
         self._sticky = options.sticky_actions
         self._last = NOOP
         full = options.full_action_space
@@ -57,6 +61,28 @@ class MinAtar(gym.Env[Any, Any]):
         reward, over = self._game.act(self._last)
         cut = over and getattr(self._game, "terminate_timer", 0) < 0  # freeway alone has a clock
         return self._game.state(), float(reward), over and not cut, cut, {}
+
+    def snapshot(self) -> Tree:
+        """See `Snapshots.snapshot`."""
+        return {
+            "options": self._options.model_dump(),
+            "last": self._last,
+            "random": self._game.random.get_state(legacy=False),
+            "game": self._state(),
+        }
+
+    def restore(self, snapshot: Tree) -> None:
+        """See `Snapshots.restore`."""
+        check_options(self._options, snapshot)
+        if snapshot["game"].keys() != self._state().keys():
+            raise ValueError("a snapshot of another version of MinAtar")
+        vars(self._game).update(snapshot["game"])
+        self._game.random.set_state(snapshot["random"])
+        self._last = snapshot["last"]
+
+    def _state(self) -> dict[str, Any]:
+        game = vars(self._game).items()
+        return {name: plain(value) for name, value in game if name not in NO_STATE}
 
 
 @cache

@@ -1,16 +1,17 @@
 """Small worlds whose right answers are known."""
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from ..errors import UsageError
-from ..types import Array
+from ..types import Array, Tree
 from .gym import limit, vectorize
 from .options import ToyOptions
+from .snapshots import check_options, plain
 from .vector import GymVector
 
 FRAME_CODE: Final = 8  # pixels of a counter frame that carry its code
@@ -44,11 +45,33 @@ def decode(obs: Array) -> Moment:
     return Moment(code[0], int.from_bytes(code[1:4], "big"), int.from_bytes(code[4:], "big"))
 
 
-class Counter(gym.Env[Any, Any]):
+class World(gym.Env[Any, Any]):
+    """A toy world, whose state lies in the attributes that `STATE` names."""
+
+    STATE: ClassVar[tuple[str, ...]]
+
+    def __init__(self, options: ToyOptions) -> None:
+        self._options = options
+
+    def snapshot(self) -> Tree:
+        """See `Snapshots.snapshot`."""
+        state = {name: plain(getattr(self, name)) for name in self.STATE}
+        return {"options": self._options.model_dump(), **state}
+
+    def restore(self, snapshot: Tree) -> None:
+        """See `Snapshots.restore`."""
+        check_options(self._options, snapshot)
+        for name in self.STATE:
+            setattr(self, name, snapshot[name])
+
+
+class Counter(World):
     """Every observation names its lane, episode and step; the reward is the step's number."""
 
+    STATE = ("_moment",)
+
     def __init__(self, options: ToyOptions, lane: int) -> None:
-        self._options = options
+        super().__init__(options)
         self._moment = Moment(lane, -1, 0)
         self.action_space = spaces.Discrete(3)
         side = options.size
@@ -87,11 +110,19 @@ class Counter(gym.Env[Any, Any]):
             {"step": self._moment.step},
         )
 
+    def restore(self, snapshot: Tree) -> None:
+        """See `Snapshots.restore`."""
+        super().restore(snapshot)
+        self._moment = Moment(*snapshot["_moment"])
 
-class Chain(gym.Env[Any, Any]):
+
+class Chain(World):
     """States in a row: right leads to 1 at the far end, left pays 0.1 at once and ends."""
 
+    STATE = ("_at",)
+
     def __init__(self, options: ToyOptions, lane: int) -> None:
+        super().__init__(options)
         self._states = options.size
         self._at = 0
         self.action_space = spaces.Discrete(2)
@@ -116,13 +147,16 @@ class Chain(gym.Env[Any, Any]):
         return self._observe(), float(arrived), arrived, False, {}
 
 
-class Catch(gym.Env[Any, Any]):
+class Catch(World):
     """A ball falls down a board of `size` rows and half as many columns; a paddle catches it.
 
     The task of bsuite (Osband et al. 2020): 1 for a catch, -1 for a miss, at the bottom row.
     """
 
+    STATE = ("_row", "_ball", "_paddle")
+
     def __init__(self, options: ToyOptions, lane: int) -> None:
+        super().__init__(options)
         self._shape = (options.size, max(options.size // 2, 2))
         self._row = self._ball = self._paddle = 0
         self.action_space = spaces.Discrete(3)

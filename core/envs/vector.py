@@ -8,7 +8,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..types import Array, Columns, EnvSpec
+from ..types import Array, Columns, EnvSpec, Tree
+from . import snapshots
 from .base import Step
 from .spaces import ActionScaler, action_space, flat_observation, observation_specs, pictures
 
@@ -90,6 +91,16 @@ class GymVector:
             every[lane] = seed
         obs, _ = self._envs.reset(seed=every, options={"reset_mask": mask})  # type: ignore[arg-type]
         return flat_observation(obs)
+
+    def snapshot(self) -> Tree | None:
+        """See `Env.snapshot`; `core.envs.snapshots` says which environments give one."""
+        taken = snapshots.take(self._envs)
+        return None if taken is None else taken | {"resetting": self._resetting.copy()}
+
+    def restore(self, snapshot: Tree) -> None:
+        """See `Env.restore`."""
+        snapshots.put(self._envs, snapshot)
+        self._resetting = snapshot["resetting"].copy()
 
     def close(self) -> None:
         """See `Env.close`."""

@@ -58,6 +58,10 @@ class Arena:
         """Lets go of the blob at an offset."""
         self._blobs[lane, offset // self.block_bytes % self._blobs.shape[1]] -= 1
 
+    def clear(self) -> None:
+        """Lets go of everything."""
+        self._blobs[...], self._block[...], self._fill[...] = 0, NONE, 0
+
     def state(self) -> Tree:
         """Everything that changes: the blocks that were ever used, and what is known of them."""
         return {

@@ -1,5 +1,7 @@
 """The chunked frame column: frames of a lane compressed a chunk at a time, without loss."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -158,6 +160,53 @@ class ChunkedColumn:
         self._oldest[...], self._closed[...] = state["oldest"], state["closed"]
         self._coder.priors.load(state["priors"])
         self._arena.load(state["arena"])
+
+    def closed(self, lane: int, first: int) -> Iterator[tuple[int, int, int, Array]]:
+        """Chunk, form, prior and blob of a lane's held chunks from `first` on, oldest first."""
+        begin = max(first, int(self._oldest[lane]))
+        for chunk in range(begin, int(self._closed[lane]) + 1):
+            entry = self._entries[lane, chunk % self._entries.shape[1]]
+            offset = int(entry["offset"])
+            blob = self._arena.bytes[offset : offset + int(entry["length"])]
+            yield chunk, int(entry["form"]), int(entry["prior"]), blob
+
+    def empty(self, tails: Array) -> None:
+        """Lets go of everything, to take chunks from the tails `[L]` on by `put_back`."""
+        self._arena.clear()
+        self._entries["chunk"] = NONE
+        self._oldest[...] = tails // self._frames
+        self._closed[...] = self._oldest - 1
+
+    def put_back(self, lane: int, chunk: int, form: int, prior: int, blob: Array) -> None:
+        """Takes a chunk as `closed` gave it, each after the one before it in its lane.
+
+        Raises CorruptMemoryError where there is no room for it.
+        """
+        offset = self._arena.put(lane, blob)
+        if offset == NONE:
+            raise CorruptMemoryError(f"'{self.plan.name}' has no room for chunk {chunk}")
+        entry = (chunk, offset, len(blob), form, prior)
+        self._entries[lane, chunk % self._entries.shape[1]] = entry
+        self._closed[lane] = chunk
+
+    def open_state(self) -> Tree:
+        """The newest chunk of every lane, as it is, and the priors."""
+        return {
+            "frames": self._open[self._open_rows()],
+            "chunk": self._open_chunk,
+            "priors": self._coder.priors.state(),
+        }
+
+    def load_open(self, state: Tree) -> None:
+        """Takes over what `open_state` gave."""
+        self._open_chunk[...] = state["chunk"]
+        self._open[self._open_rows()] = state["frames"]
+        self._coder.priors.load(state["priors"])
+
+    def _open_rows(self) -> Array:
+        lanes = np.arange(len(self._open_chunk))[:, None]
+        rows = self._open_chunk[:, None] * self._frames + np.arange(self._frames)
+        return self._places(lanes, rows).reshape(-1)
 
     def usage(self, written: int) -> int:
         """Bytes in use, whatever was written: raw buffers, entries, priors and touched blocks."""

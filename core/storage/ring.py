@@ -134,6 +134,27 @@ class RingBuffer:
         for chunks in self._chunks:
             chunks.load(state["chunks"][chunks.plan.name])
 
+    def slots(self, lane: int, first: int, last: int) -> list[slice]:
+        """Where the rows from `first` to before `last` lie: a run of slots, or two at the seam."""
+        size = self.plan.rows_per_lane
+        begin, count = first % size, last - first
+        before = min(count, size - begin)
+        runs = [slice(lane * size + begin, lane * size + begin + before)]
+        if count > before:
+            runs.append(slice(lane * size, lane * size + count - before))
+        return runs
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The packed rows and the raw frames, as bytes, `[rows, ...]`."""
+        raw = [self._records, *self._frames.values()]
+        return [array.reshape(self.plan.rows, -1).view(np.uint8) for array in raw]
+
+    @property
+    def chunked(self) -> "list[ChunkedColumn]":
+        """The columns of compressed frames."""
+        return self._chunks
+
     def check(self) -> None:
         """Raises CorruptMemoryError unless every lane holds no more than its rows."""
         held = self.heads - self.tails

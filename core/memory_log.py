@@ -1,0 +1,72 @@
+"""A memory in a folder: saved as it grows, and whole again after any end of its process.
+
+    log = MemoryLog(memory, folder)
+    log.load(print)      # whatever an earlier process committed
+    log.commit()         # what is new since, at a cost that is in proportion
+
+A commit writes each row once, compressed pictures as they lie in memory, and takes constant memory.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from .checkpoint import BrokenCheckpointError, from_bytes, to_bytes
+from .errors import CorruptMemoryError
+from .row_memory import RingMemory
+from .storage.log import SEGMENT_BYTES, Log
+from .storage.ring_log import RingLog, about
+from .types import Tree
+
+NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class MemoryLog:
+    """Saves a memory over a ring, and fills it again. One process writes a folder."""
+
+    def __init__(
+        self, memory: RingMemory, folder: Path, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        """Opens the folder's log, or begins one.
+
+        Raises UsageError where the folder holds a memory of another shape, naming what differs.
+        """
+        self._memory = memory
+        self._log = Log(folder, about(memory.ring), segment_bytes)
+        self._rows = RingLog(memory.ring, self._log)
+
+    def commit(self, extra: Tree = NOTHING) -> None:
+        """Saves what is new, and `extra` with it; all of it counts, or nothing.
+
+        Raises RunFailedError where the disk takes no more; the commit before stays.
+        """
+        self._rows.append_new()
+        state = {"ring": self._rows.state(), "own": self._memory.own_state(), "extra": extra}
+        self._log.commit(self._memory.ring.tails.tolist(), to_bytes(state))
+
+    def load(self, say: Callable[[str], None]) -> Tree | None:
+        """Fills the memory from the newest commit that is whole, and gives its `extra`.
+
+        A commit that is damaged is named, and the one before it taken. None where there is none
+        at all; raises CorruptMemoryError where all are damaged. Writers are to be made anew.
+        """
+        commits = self._log.commits()
+        for commit in commits:
+            try:
+                state = from_bytes(commit.state, f"commit {commit.number}")
+                self._rows.load(state["ring"], self._log.records(commit))
+            except (CorruptMemoryError, BrokenCheckpointError) as error:
+                say(f"{self._log.folder}: {error}; taking the commit before")
+                continue
+            if commit is not commits[0]:
+                self._log.rewind(commit)
+            self._memory.load_own(state["own"])
+            extra: Tree = state["extra"]
+            return extra
+        if commits:
+            raise CorruptMemoryError(f"{self._log.folder} holds no commit that is whole")
+        return None
+
+    def close(self) -> None:
+        """Closes the files; what was not committed does not count."""
+        self._log.close()
