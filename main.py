@@ -29,6 +29,13 @@ def plan(words: Sequence[str], flags: Flags) -> int:
     return plan_row(words, flags)
 
 
+def resume(words: Sequence[str], flags: Flags) -> int:
+    """Goes on with a run where it was last saved; `--steps` goes further."""
+    from utils.commands import resume_run
+
+    return resume_run(words, flags)
+
+
 def test(words: Sequence[str], flags: Flags) -> int:
     """Plays a run's best weights on fresh episodes."""
     from utils.commands import test_run
@@ -56,6 +63,7 @@ def show_list(words: Sequence[str], flags: Flags) -> int:
 VERBS: Final[Mapping[str, Callable[[Sequence[str], Flags], int]]] = {
     "train": train,
     "plan": plan,
+    "resume": resume,
     "test": test,
     "board": board,
     "list": show_list,

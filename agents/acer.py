@@ -18,7 +18,7 @@ from core.seeding import generator_state, restore_generator
 from core.types import Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
 from models.acer import ACERMLP
 
-from .acting import FreeActor
+from .acting import StackingActor
 from .maths import policies
 from .optimizers import RMSpropInside
 from .options.acer import ACEROptions
@@ -37,15 +37,14 @@ from .tensors import (
 POLICY = "policy"
 
 
-class ACERActor(FreeActor):
+class ACERActor(StackingActor):
     """Draws actions from the policy, and hands on the distribution it drew them from."""
 
     def __init__(
         self, network: nn.Module, env: EnvSpec, stacks: FrameStack, rng: np.random.Generator
     ) -> None:
+        super().__init__(stacks, rng)
         self._network = network
-        self._stacks = stacks
-        self._rng = rng
         self._device = next(network.parameters()).device
 
     @torch.inference_mode()

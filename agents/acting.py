@@ -4,7 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.agent import Restart
-from core.types import ActionSpace, Array, DiscreteActions
+from core.episodes.stacking import FrameStack
+from core.seeding import generator_state, restore_generator
+from core.types import ActionSpace, Array, DiscreteActions, Tree
 
 
 class FreeActor:
@@ -12,9 +14,40 @@ class FreeActor:
 
     playing: NDArray[np.bool_] | None = None
 
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
     def restarts(self, first: NDArray[np.bool_]) -> Restart | None:
         """See `Actor.restarts`: none."""
         return None
+
+    def broken_off(self, lanes: NDArray[np.bool_]) -> None:
+        """See `Actor.broken_off`: what comes next is as good."""
+
+    def state(self) -> Tree:
+        """See `Actor.state`."""
+        return {"rng": generator_state(self._rng)}
+
+    def load(self, state: Tree) -> None:
+        """See `Actor.load`."""
+        restore_generator(self._rng, state["rng"])
+
+
+class StackingActor(FreeActor):
+    """One that sees stacks of its lanes' frames."""
+
+    def __init__(self, stacks: FrameStack, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self._stacks = stacks
+
+    def state(self) -> Tree:
+        """See `Actor.state`."""
+        return {**super().state(), "stacks": self._stacks.state()}
+
+    def load(self, state: Tree) -> None:
+        """See `Actor.load`."""
+        super().load(state)
+        self._stacks.load(state["stacks"])
 
 
 def random_actions(actions: ActionSpace, lanes: int, rng: np.random.Generator) -> Array:

@@ -15,7 +15,7 @@ from core.memory import Memory
 from core.schedules import Every, Linear
 from core.types import NEXT, Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
 
-from .acting import FreeActor, epsilon_greedy
+from .acting import StackingActor, epsilon_greedy
 from .maths.values import clipped, q_target, td_error, weighted_loss
 from .options.dqn import DQNOptions
 from .tensors import (
@@ -43,7 +43,7 @@ class Exploration:
         return 1.0 if step < self._learn_start else self._share(step)
 
 
-class DQNActor(FreeActor):
+class DQNActor(StackingActor):
     """Epsilon-greedy in some lanes, over its own stacks of their frames."""
 
     def __init__(
@@ -54,11 +54,10 @@ class DQNActor(FreeActor):
         exploration: Exploration,
         rng: np.random.Generator,
     ) -> None:
+        super().__init__(stacks, rng)
         self._network = network
         self._actions = cast(DiscreteActions, env.actions)
-        self._stacks = stacks
         self._exploration = exploration
-        self._rng = rng
         self._device = next(network.parameters()).device
 
     @torch.inference_mode()
@@ -93,8 +92,9 @@ class DQNAgent:
         self._optimizer = torch.optim.Adam(
             self._online.parameters(), lr=options.lr, eps=options.adam_eps, fused=True
         )
-        hard = options.target_model_update
-        self._copy_target = Every(int(hard)) if hard >= 1 else None
+        self._copy_interval = int(options.target_model_update)  # 0 for a share below 1
+        self._copy_target = Every(self._copy_interval)
+        self._learnt_at = 0
         self.exploration = Exploration(options, context.shared.learn_start)
         self.updates = 0
 
@@ -120,7 +120,8 @@ class DQNAgent:
 
     def learn(self, memory: Memory) -> Metrics:
         """See `Agent.learn`."""
-        if self._copy_target is not None and self._copy_target.due(self._clock.step):
+        self._learnt_at = self._clock.step
+        if self._copy_target.due(self._learnt_at):
             move_towards(self._target, self._online, 1.0)
         batch = memory.sample(self._shared.batch_size)
         q_tm1, error, loss = self._loss(batch)
@@ -132,7 +133,7 @@ class DQNAgent:
         }
         require_finite(metrics, self._online, batch, self._clock.step)
         self._optimizer.step()
-        if self._copy_target is None:
+        if not self._copy_interval:
             move_towards(self._target, self._online, self._options.target_model_update)
         self.updates += 1
         return metrics
@@ -161,6 +162,7 @@ class DQNAgent:
             "weights": self.weights(),
             "target": module_arrays(self._target),
             "optimizer": optimizer_arrays(self._optimizer),
+            "learnt_at": self._learnt_at,
             "updates": self.updates,
         }
 
@@ -170,5 +172,6 @@ class DQNAgent:
         load_module(self._target, state["target"])
         load_optimizer(self._optimizer, state["optimizer"])
         self.updates = state["updates"]
-        if self._copy_target is not None:
-            self._copy_target.crossings(self._clock.step)
+        # not from the clock: what it crossed since the last update is due at the next
+        self._learnt_at = state["learnt_at"]
+        self._copy_target = Every(self._copy_interval, self._learnt_at)

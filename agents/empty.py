@@ -17,9 +17,9 @@ class RandomActor(FreeActor):
     """Uniform actions, whatever it sees."""
 
     def __init__(self, actions: ActionSpace, lanes: int, rng: np.random.Generator) -> None:
+        super().__init__(rng)
         self._actions = actions
         self._lanes = lanes
-        self._rng = rng
 
     def act(
         self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool

@@ -75,24 +75,28 @@ class Population:
         self._inputs = inputs
         self._sums = np.zeros((0, 3, inputs))
         self._next = 0
+        self._again: list[int] = []
 
     def begin(self, generation: Generation) -> None:
         """Hands out this generation's candidates from now on; folds in what the last one saw."""
         self.normalizer.fold(self._sums)
-        self.resume(generation)
-
-    def resume(self, generation: Generation) -> None:
-        """Hands out a saved generation's candidates, from the first; what was seen is forgotten."""
         size = len(generation) if self.normalizer.on else 0
         self._sums = np.zeros((size, 3, self._inputs))
-        self.generation, self._next = generation, 0
+        self.generation, self._next, self._again = generation, 0, []
 
     def take(self, most: int) -> list[int]:
-        """The next candidates that nobody plays yet."""
-        end = min(self._next + most, len(self.generation))
-        taken = list(range(self._next, end))
+        """The next candidates that nobody plays yet; those given back first."""
+        taken, self._again = self._again[:most], self._again[most:]
+        end = min(self._next + most - len(taken), len(self.generation))
+        taken += range(self._next, end)
         self._next = end
         return taken
+
+    def give_back(self, indices: Sequence[int]) -> None:
+        """Takes back candidates whose episodes were broken off: what they saw never was."""
+        self._again = sorted([*self._again, *indices])
+        if self.normalizer.on:
+            self._sums[list(indices)] = 0.0
 
     def episode_seeds(self, indices: Sequence[int]) -> list[int]:
         """Seeds of the candidates' episodes: a candidate's own, whichever lane it plays in."""
@@ -104,6 +108,22 @@ class Population:
         if self.normalizer.on:
             wide = inputs.astype(np.float64)
             self._sums[indices] += np.stack([np.ones_like(wide), wide, wide**2], axis=1)
+
+    def state(self) -> Tree:
+        """Everything that changes within a generation, and the generation."""
+        return {
+            "generation": self.generation.state(),
+            "next": self._next,
+            "again": list(self._again),
+            # as bytes: what a candidate saw may be no number, an array in a checkpoint may not
+            "sums": self._sums.copy().view(np.uint8),
+        }
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state; the normalizer has one of its own."""
+        self.generation = Generation.of(state["generation"])
+        self._next, self._again = state["next"], list(state["again"])
+        self._sums = np.array(state["sums"]).view(np.float64)
 
 
 class CandidateActor:
@@ -134,6 +154,7 @@ class CandidateActor:
         """See `Actor.restarts`: lanes that are free, as long as there are candidates."""
         free = np.flatnonzero(first | (self._candidate < 0))
         self._candidate[free] = -1
+        self._parameters[free] = 0.0  # an idle lane's have to follow from who plays, too
         indices = self._population.take(len(free))
         if not indices:
             return None
@@ -167,3 +188,33 @@ class CandidateActor:
         self._mean = np.array(weights["mean"])
         self._normalizer = Normalizer(self._policy.inputs, self._normalizer.on)
         self._normalizer.load(weights["normalizer"])
+
+    def broken_off(self, lanes: NDArray[np.bool_]) -> None:
+        """See `Actor.broken_off`: their candidates are played again, from their first step."""
+        broken = np.flatnonzero(lanes & (self._candidate >= 0))
+        self._population.give_back(self._index[broken].tolist())
+        self._candidate[broken] = -1
+
+    def state(self) -> Tree:
+        """See `Actor.state`: who plays, and the weights only where the agent's are not played."""
+        mean, eyes = self._mean, self._normalizer.state()
+        return {
+            "candidate": self._candidate.copy(),
+            "index": self._index.copy(),
+            "stacks": self._stacks.state(),
+            "taken": {} if mean is None else {"mean": mean.copy(), "normalizer": eyes},
+        }
+
+    def load(self, state: Tree) -> None:
+        """See `Actor.load`: the candidates are those of the population's generation."""
+        self._candidate, self._index = np.array(state["candidate"]), np.array(state["index"])
+        self._stacks.load(state["stacks"])
+        generation = self._population.generation
+        self._parameters[...] = 0.0
+        for lane in np.flatnonzero(self._candidate >= 0):
+            index = int(self._index[lane])
+            if self._candidate[lane] == candidate_id(generation.number, index):  # else it is over
+                self._parameters[lane] = generation.candidate(index)
+        self._mean, self._normalizer = None, self._population.normalizer
+        if state["taken"]:
+            self.take(state["taken"])

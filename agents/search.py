@@ -132,7 +132,7 @@ class SearchAgent(ABC):
         return {
             "weights": self.weights(),
             "mean": self._mean.copy(),
-            "generation": self._population.generation.state(),
+            "population": self._population.state(),
             "announced": self._announced,
             "flat": self._flat,
             "updates": self.updates,
@@ -140,10 +140,10 @@ class SearchAgent(ABC):
         }
 
     def load(self, state: Tree) -> None:
-        """See `Agent.load`; the generation is played from its first candidate again."""
+        """See `Agent.load`; who plays at present is known to the actor, which has to load too."""
         self._mean = np.array(state["mean"])
         self._population.normalizer.load(state["weights"]["normalizer"])
-        self._population.resume(Generation.of(state["generation"]))
+        self._population.load(state["population"])
         self._announced, self._flat = state["announced"], state["flat"]
         self.updates = state["updates"]
         restore_generator(self._rng, state["rng"])

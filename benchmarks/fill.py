@@ -35,8 +35,9 @@ BLOCK: Final = 64
 """Steps that are gathered before they are written."""
 WARM_CHUNKS: Final = 300
 """Chunks of the memory that is filled and dropped first: enough for a dictionary to be learnt."""
-BEYOND: Final = 20_000
-"""Rows written to a memory that is full, so that it lets old ones go as it does in a run."""
+BEYOND: Final = 10
+"""A part of it so small is written to a memory that is full, so that it lets old rows go."""
+NO_LANE: Final = np.zeros(0, np.int64)
 PREVIEW_ROWS: Final = 1_024
 CHECKED: Final = 256
 """Transitions of a measured memory that are compared with the recording."""
@@ -79,18 +80,14 @@ class Tape:
         rows, following = (self._rows[at % len(self._rows)] for at in (each, each + 1))
         self._at = (self._at + count) % len(self._rows)
         over, terminated = tape.closing[rows + 1], tape.terminated[rows]
-        arrays = (tape.action[rows], tape.reward[rows], terminated, over & ~terminated)
-        frames = tape.frames[rows + 1]
-        ended = [np.flatnonzero(lanes) for lanes in over]
-        return [
-            Step(
-                *(array[i] for array in arrays),
-                next_obs=frames[i],
-                over=ended[i],
-                first=tape.frames[following[i, ended[i]]],
-            )
-            for i in range(count)
+        ended = [np.flatnonzero(lanes) if lanes.any() else NO_LANE for lanes in over]
+        first = [
+            tape.frames[at[lanes]] if len(lanes) else tape.frames[:0]
+            for at, lanes in zip(following, ended, strict=True)
         ]
+        told = (tape.action[rows], tape.reward[rows], terminated, over & ~terminated)
+        columns = (*told, tape.frames[rows + 1], ended, first)
+        return [Step(*step) for step in zip(*columns, strict=True)]
 
 
 def write(writer: Writer, steps: list[Step]) -> None:
@@ -145,9 +142,9 @@ def forecast(options: SequentialOptions, context: MemoryContext, preview: Array)
 
 
 def filled(
-    recording: Recording, options: SequentialOptions, context: MemoryContext, beyond: int = BEYOND
+    recording: Recording, options: SequentialOptions, context: MemoryContext, beyond: int = 0
 ) -> SequentialMemory:
-    """A memory of one lane that is full, `beyond` steps ago."""
+    """A memory of one lane, as many steps after its first row as it has rows, and `beyond`."""
     memory = SequentialMemory(options, context)
     writer, tape = memory.writer(), Tape(recording, 1)
     writer.start(tape.begin())
@@ -166,7 +163,7 @@ def warm_up(recording: Recording, setting: Mapping[str, Any]) -> None:
     """Loads and compiles what a memory needs, and drops the memory."""
     chunk = options_of(setting, 2).chunk_frames
     options = options_of(setting, WARM_CHUNKS * chunk)
-    filled(recording, options, context_of(recording, 1), beyond=0).sample(32)
+    filled(recording, options, context_of(recording, 1)).sample(32)
 
 
 def settled(read: Callable[[], int]) -> int:
@@ -214,7 +211,7 @@ def measure_bytes(
     context = forecast(options, context_of(recording, 1), preview)
     plan: Plan = SequentialMemory.plan(options, context)
     before, begun = settled(pss), time.process_time()
-    memory = filled(recording, options, context)
+    memory = filled(recording, options, context, options.memory_limit // BEYOND)
     seconds = time.process_time() - begun
     taken, usage = settled(pss) - before, sum(memory.usage().values())
     compare(memory, recording)
@@ -241,7 +238,7 @@ def measure_private(
     recording = Recording.load(game)
     options = options_of(setting, rows_for(recording, transitions))
     context = forecast(options, context_of(recording, 1), preview_of(game))
-    memory = filled(recording, options, context)
+    memory = filled(recording, options, context, options.memory_limit // BEYOND)
     taken = settled(private_bytes) - before
     return {"held": len(memory), "private": taken}
 

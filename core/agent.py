@@ -68,6 +68,18 @@ class Actor(Protocol):
     def take(self, weights: Tree) -> None:
         """Acts with these weights from now on, as `Agent.weights` gave them."""
 
+    def broken_off(self, lanes: NDArray[np.bool_]) -> None:
+        """Told that the open episodes of these lanes, `[L]`, never end; the lanes begin anew.
+
+        Most agents do not mind. Who needs an episode's end plays it again.
+        """
+
+    def state(self) -> Tree:
+        """Everything that acting changes, copied; not the weights, which the agent has."""
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state, after its agent took over its own."""
+
 
 class Agent(Protocol):
     """Learns from a memory."""

@@ -24,6 +24,8 @@ HEADER: Final = "engram"
 HEADER_SUM: Final = "crc32"
 FORMAT: Final = 1
 SUFFIX: Final = ".safetensors"
+RUN: Final = "run"
+"""The branch of a checkpoint that a run goes on from."""
 
 
 class BrokenCheckpointError(EngramError):
@@ -162,11 +164,12 @@ class Checkpoints:
         folder.mkdir(parents=True, exist_ok=True)
 
     def save_last(self, tree: Tree, step: int) -> None:
-        """Adds the newest and lets the oldest go, unless a number in it is not finite.
+        """Adds the newest and lets the oldest go, unless a number that was learnt is not finite.
 
-        A file of a later step belongs to a future that a resumed run left, be it broken: it goes.
+        What stands under `RUN` was seen, not learnt: a world may show an infinity. A file of a
+        later step belongs to a future that a resumed run left, be it broken: it goes.
         """
-        check_finite(tree, step)
+        check_finite({name: part for name, part in tree.items() if name != RUN}, step)
         newest = self.folder / f"step-{step:012d}{SUFFIX}"
         save(newest, tree)
         left = [path for path in self.by_age() if path.name > newest.name]

@@ -146,12 +146,12 @@ class Memory(ABC):
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """Rows it holds once full."""
+        """Rows there is room for; bytes may run out before."""
 
     @property
     @abstractmethod
     def full(self) -> bool:
-        """Whether each new row evicts an old one."""
+        """Whether it holds what it ever will: from here on old rows go for new ones."""
 
     @property
     @abstractmethod

@@ -13,26 +13,37 @@ from typing import Any, Final
 
 from .checkpoint import BrokenCheckpointError, from_bytes, to_bytes
 from .errors import CorruptMemoryError
+from .memory import Plan
 from .row_memory import RingMemory
 from .storage.log import SEGMENT_BYTES, Log
 from .storage.ring_log import RingLog, about
 from .types import Tree
 
 NOTHING: Final[Mapping[str, Any]] = {}
+LEAST_SEGMENT: Final = 1 << 20
+
+
+def segment_bytes(plan: Plan) -> int:
+    """Bytes of a segment: a sixteenth of the memory, since segments go as a whole."""
+    return min(max(plan.bytes_high // 16, LEAST_SEGMENT), SEGMENT_BYTES)
+
+
+def bytes_on_disk(plan: Plan) -> int:
+    """Bytes that a saved memory never exceeds: the segments at both ends hold rows that went."""
+    return plan.bytes_high + 3 * segment_bytes(plan)
 
 
 class MemoryLog:
     """Saves a memory over a ring, and fills it again. One process writes a folder."""
 
-    def __init__(
-        self, memory: RingMemory, folder: Path, segment_bytes: int = SEGMENT_BYTES
-    ) -> None:
+    def __init__(self, memory: RingMemory, folder: Path, segment: int | None = None) -> None:
         """Opens the folder's log, or begins one.
 
         Raises UsageError where the folder holds a memory of another shape, naming what differs.
         """
         self._memory = memory
-        self._log = Log(folder, about(memory.ring), segment_bytes)
+        size = segment or segment_bytes(memory.ring.plan)
+        self._log = Log(folder, about(memory.ring), size)
         self._rows = RingLog(memory.ring, self._log)
 
     def commit(self, extra: Tree = NOTHING) -> None:
@@ -44,16 +55,23 @@ class MemoryLog:
         state = {"ring": self._rows.state(), "own": self._memory.own_state(), "extra": extra}
         self._log.commit(self._memory.ring.tails.tolist(), to_bytes(state))
 
-    def load(self, say: Callable[[str], None]) -> Tree | None:
+    def load(
+        self,
+        say: Callable[[str], None],
+        wanted: Callable[[Tree], bool] = lambda extra: True,
+    ) -> Tree | None:
         """Fills the memory from the newest commit that is whole, and gives its `extra`.
 
-        A commit that is damaged is named, and the one before it taken. None where there is none
-        at all; raises CorruptMemoryError where all are damaged. Writers are to be made anew.
+        A commit that is damaged is named, and the one before it taken; one whose `extra` is not
+        `wanted` is passed over. None where there is none at all; raises CorruptMemoryError where
+        none can be taken. Writers are to be made anew.
         """
         commits = self._log.commits()
         for commit in commits:
             try:
                 state = from_bytes(commit.state, f"commit {commit.number}")
+                if not wanted(state["extra"]):
+                    continue
                 self._rows.load(state["ring"], self._log.records(commit))
             except (CorruptMemoryError, BrokenCheckpointError) as error:
                 say(f"{self._log.folder}: {error}; taking the commit before")
@@ -64,7 +82,7 @@ class MemoryLog:
             extra: Tree = state["extra"]
             return extra
         if commits:
-            raise CorruptMemoryError(f"{self._log.folder} holds no commit that is whole")
+            raise CorruptMemoryError(f"{self._log.folder} holds no whole commit to go on from")
         return None
 
     def close(self) -> None:

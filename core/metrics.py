@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
 from .envs.base import Step
-from .types import Array
+from .types import Array, Tree
 
 WINDOW = 100
 MAX_INFOS = 64
@@ -32,7 +32,7 @@ class Meter:
     def add(self, metrics: Mapping[str, float]) -> None:
         """Adds one report; raises KeyError for a name that was not announced."""
         for name, value in metrics.items():
-            self._sums[name] += value
+            self._sums[name] += float(value)
             self._counts[name] += 1
 
     def read(self) -> dict[str, float | None]:
@@ -43,6 +43,15 @@ class Meter:
         }
         self._clear()
         return means
+
+    def state(self) -> Tree:
+        """What was reported since it was last read."""
+        return {"sums": list(self._sums.values()), "counts": list(self._counts.values())}
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state, of the same names."""
+        self._sums = dict(zip(self.names, state["sums"], strict=True))
+        self._counts = dict(zip(self.names, state["counts"], strict=True))
 
 
 @dataclass
@@ -96,6 +105,32 @@ class Episodes:
         self.returns.append(float(self.open_return[lane]))
         self.lengths.append(int(self.open_length[lane]))
         self.open_return[lane], self.open_length[lane] = 0.0, 0
+
+    def forget(self, lanes: Array) -> None:
+        """Forgets the open episodes of some lanes: they were broken off, and others begin."""
+        self.open_return[lanes], self.open_length[lanes] = 0.0, 0
+
+    def state(self) -> Tree:
+        """Everything that changes, copied."""
+        # a list of infos, since an environment's key may hold a slash, and a name in a tree may not
+        infos = [[key, *astuple(running)] for key, running in self.infos.items()]
+        return {
+            "finished": self.finished,
+            "returns": list(self.returns),
+            "lengths": list(self.lengths),
+            "open_return": self.open_return.copy(),
+            "open_length": self.open_length.copy(),
+            "infos": infos,
+        }
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state, of as many lanes."""
+        self.finished = state["finished"]
+        self.returns = deque(state["returns"], WINDOW)
+        self.lengths = deque(state["lengths"], WINDOW)
+        self.open_return = np.array(state["open_return"])
+        self.open_length = np.array(state["open_length"])
+        self.infos = {key: Running(*numbers) for key, *numbers in state["infos"]}
 
     @property
     def last_return(self) -> float | None:

@@ -67,5 +67,11 @@ class LoopOptions(SharedOptions):
     checkpoint_freq: int = option(
         10_000, ge=0, unit="env steps", help="between two checkpoints; 0: only at the end"
     )
+    checkpoint_seconds: int = option(
+        600, ge=0, unit="seconds", help="and at the latest after so many; 0: never"
+    )
+    checkpoint_memory: bool = option(
+        True, help="save the memory too; without, a resumed run fills it anew before it learns"
+    )
     keep_last: int = option(2, ge=1, unit="checkpoints", help="newest checkpoints kept beside best")
     log_freq: int = option(500, ge=1, unit="env steps", help="between two rows of progress.csv")

@@ -15,7 +15,7 @@ from .types import Array, Columns, DiscreteActions, EnvSpec
 STEPS: Final = 1_024
 SECONDS: Final = 1.0
 CHANGE: Final = 0.25
-FRAME_BYTES: Final = 64 << 20
+MOST_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Play:
 def _most(spec: EnvSpec, columns: Iterable[str]) -> int:
     """Steps to play: fewer where pictures are so large that they would fill the memory."""
     size = sum(spec.observations[name].nbytes for name in columns)
-    return min(STEPS, FRAME_BYTES // size) if size else STEPS
+    return min(STEPS, MOST_BYTES // size) if size else STEPS
 
 
 def _action(spec: EnvSpec, rng: np.random.Generator) -> Array:

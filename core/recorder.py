@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from .agent import Agent
-from .checkpoint import Checkpoints
+from .checkpoint import RUN, Checkpoints
 from .evaluate import Evaluation
 from .memory import Memory
 from .memory_watch import MemoryWatch
@@ -15,6 +15,7 @@ from .metrics import Episodes, Meter, mean
 from .options import LoopOptions
 from .run_folder import Progress, RunFolder
 from .schedules import Clock
+from .types import Tree
 
 STATUS_SECONDS = 0.5
 FALL = 0.2
@@ -41,7 +42,9 @@ class Recorder:
         memory: Memory,
         clock: Clock,
         display: Display,
+        past: Tree | None = None,
     ) -> None:
+        """Begins a run's files; with the `past` that `state` gave, goes on in them."""
         self._folder = folder
         self._options = options
         self._agent = agent
@@ -51,18 +54,31 @@ class Recorder:
         self._log = folder.logger()
         own = tuple(agent.metrics)
         self.meter = Meter(("loss", "q_mean", *own))
-        self._progress = Progress(folder.progress, own)
+        until = None if past is None else past["logged_step"]
+        self._progress = Progress(folder.progress, own, until)
         self.checkpoints = Checkpoints(folder.checkpoints, options.keep_last)
         self.watch = MemoryWatch()
         self.pace = Pace()
+        self._saved_at = time.monotonic()
+        self._next_status = 0.0
+        self._begin()
+        if past is not None:
+            self._load(past)
+
+    def _begin(self) -> None:
+        """What is known before the first step; see `state`."""
         self.best_step: int | None = None
         self._best: float | None = None
         self._fallen = False
         self._eval_mean: float | None = None
-        self.logged_step = 0
-        self._checkpoint_step = 0
-        self._next_status = 0.0
         self._short = False
+        self.logged_step = 0
+        self.evaluations = 0
+        self.broken_off: int | None = None
+        """Where an evaluation was broken off: the step before the one that it came after."""
+
+        self.checkpoint_step: int | None = None
+        """Step of the newest checkpoint, if there is one."""
 
     def say(self, line: str) -> None:
         """A line for the log and the terminal."""
@@ -92,10 +108,42 @@ class Recorder:
     def _checkpoint(self) -> dict[str, Any]:
         return {**self._agent.state(), "step": self._clock.step}
 
-    def save(self) -> None:
-        """Writes the newest checkpoint."""
-        self.checkpoints.save_last(self._checkpoint(), self._clock.step)
-        self._checkpoint_step = self._clock.step
+    def save(self, run: Tree | None = None) -> None:
+        """Writes the newest checkpoint, with what the run goes on from."""
+        going_on = {} if run is None else {RUN: {**run, "recorder": self.state()}}
+        self.checkpoints.save_last({**self._checkpoint(), **going_on}, self._clock.step)
+        self.checkpoint_step = self._clock.step
+        self._saved_at = time.monotonic()
+
+    def save_due(self) -> bool:
+        """Whether the newest checkpoint is older than it may be, by the clock on the wall."""
+        most = self._options.checkpoint_seconds
+        return most > 0 and time.monotonic() - self._saved_at >= most
+
+    def state(self) -> Tree:
+        """What the recorder has to know to go on."""
+        return {
+            "best": self._best,
+            "best_step": self.best_step,
+            "fallen": self._fallen,
+            "eval_mean": self._eval_mean,
+            "logged_step": self.logged_step,
+            "evaluations": self.evaluations,
+            "broken_off": self.broken_off,
+            "short": self._short,
+            "meter": self.meter.state(),
+            "pace": self.pace.state(),
+        }
+
+    def _load(self, state: Tree) -> None:
+        self._best, self.best_step = state["best"], state["best_step"]
+        self._fallen, self._eval_mean = state["fallen"], state["eval_mean"]
+        self.logged_step = state["logged_step"]
+        self.evaluations, self._short = state["evaluations"], state["short"]
+        self.broken_off = state["broken_off"]
+        self.checkpoint_step = self._clock.step
+        self.meter.load(state["meter"])
+        self.pace.load(state["pace"])
 
     def log(self, episodes: Episodes) -> None:
         """Writes a row of progress.csv."""
@@ -149,7 +197,7 @@ class Recorder:
             "memory_bytes_full": self._memory.bytes_full,
             "private_bytes": self.watch.read(),
             "updates": self._agent.updates,
-            "checkpoint_step": self._checkpoint_step,
+            "checkpoint_step": self.checkpoint_step or 0,
             "fallen": self._fallen,
         }
         self._folder.write_status(status)
@@ -197,6 +245,21 @@ class Pace:
     def mean(self, step: int) -> float:
         """Steps a second since the start."""
         return step / max(self.wall - self._aside, 1e-9)
+
+    def state(self) -> Tree:
+        """What is measured so far; the time until it is loaded again does not count."""
+        return {
+            "wall": self.wall,
+            "aside": self._aside,
+            "lap_step": self._lap_step,
+            "lap_busy": self._lap_busy,
+        }
+
+    def load(self, state: Tree) -> None:
+        """Goes on from there."""
+        self._begun = time.perf_counter() - state["wall"]
+        self._aside = state["aside"]
+        self._lap_step, self._lap_busy = state["lap_step"], state["lap_busy"]
 
     def lap(self, step: int) -> float:
         """Steps a second since the last lap."""

@@ -10,7 +10,7 @@ from .agent import Actor
 from .envs.base import Env, Step
 from .memory import Writer
 from .metrics import Episodes
-from .types import Columns
+from .types import Columns, Tree
 
 
 class Rollout:
@@ -30,6 +30,48 @@ class Rollout:
     def begin(self, seeds: Sequence[int]) -> None:
         """Begins the first episode of every lane; before the first step."""
         self._obs = self._env.reset(seeds)
+        self._first = np.ones_like(self._first)
+        self._writer.start(self._obs)
+
+    def state(self) -> Tree:
+        """All that the next step follows from, copied; not the memory, nor the weights.
+
+        With `env` among it where the environment can be snapshotted.
+        """
+        # by place, since a column's name may hold a slash, and a name in a tree may not
+        columns = enumerate(self._env.spec.observations)
+        state = {
+            "actor": self._actor.state(),
+            "episodes": self.episodes.state(),
+            "obs": {str(at): self._obs[name].copy() for at, name in columns},
+            "first": self._first.copy(),
+            "waiting": self.waiting,
+        }
+        env = self._env.snapshot()
+        return state if env is None else {**state, "env": env}
+
+    def resume(self, state: Tree, seeds: Sequence[int]) -> bool:
+        """Goes on from a saved state, in place of `begin`; gives whether it does so exactly.
+
+        Agent and memory have taken over theirs before, and the writer was made after that. Without
+        a snapshot of the environment, episodes begin anew with `seeds`: those that were open end
+        there for the memory, truncated, and do not count as finished.
+        """
+        self._actor.load(state["actor"])
+        self.episodes.load(state["episodes"])
+        if "env" not in state:
+            self._actor.broken_off(self.episodes.open_length > 0)
+            self.episodes.forget(self._lanes)
+            self.begin(seeds)
+            return False
+        self._env.restore(state["env"])
+        columns = enumerate(self._env.spec.observations)
+        self._obs = {name: np.array(state["obs"][str(at)]) for at, name in columns}
+        self._first, self.waiting = np.array(state["first"]), state["waiting"]
+        return True
+
+    def remember(self) -> None:
+        """Tells the writer of the open episodes, as if they began here: its memory is new."""
         self._writer.start(self._obs)
 
     def step(self, clock: int) -> int:
@@ -68,7 +110,7 @@ class Rollout:
         self._first = self._first.copy()
         self._first[lanes] = True
         self._writer.start(_pick(self._obs, lanes), lanes)
-        self.episodes.open_return[lanes], self.episodes.open_length[lanes] = 0.0, 0
+        self.episodes.forget(lanes)
 
 
 def _only(step: Step, playing: NDArray[np.bool_]) -> Step:

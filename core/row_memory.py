@@ -130,7 +130,7 @@ class RingMemory(Memory):
 
     def writer(self, lanes: Sequence[int] | None = None) -> RowWriter:
         """See `Memory.writer`."""
-        chosen = np.arange(self._ring.plan.lanes) if lanes is None else np.asarray(lanes, np.int64)
+        chosen = np.arange(self._ring.plan.lanes) if lanes is None else np.array(lanes, np.int64)
         return RowWriter(self._ring, self._env, chosen, type(self).evict)
 
     def __len__(self) -> int:

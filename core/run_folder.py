@@ -72,6 +72,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.progress = path / "progress.csv"
         self.live = path / "live"
+        self.replay = path / "replay"
 
     @classmethod
     def create(cls, runs: Path, row: str, seed: int) -> "RunFolder":
@@ -135,11 +136,15 @@ class RunFolder:
 class Progress:
     """`progress.csv`: its columns are fixed when it is made, its rows are written whole."""
 
-    def __init__(self, path: Path, own: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, own: Iterable[str] = (), until: int | None = None) -> None:
+        """Begins the file; with `until`, goes on behind the rows up to that step."""
         self.columns = (*FIRST_COLUMNS, *own)
+        kept = [] if until is None else rows_until(path, until)
         self._file = path.open("w", newline="")
         self._writer = csv.writer(self._file)
         self._write(self.columns)
+        for row in kept:
+            self._write([row.get(name, "") for name in self.columns])
 
     def append(self, row: Mapping[str, Any]) -> None:
         """A row; None is an empty cell. Raises KeyError for a column that was not announced."""
@@ -154,6 +159,16 @@ class Progress:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+def rows_until(path: Path, step: int) -> list[dict[str, str]]:
+    """The rows of a progress.csv up to a step, as they stand there; a torn last line is none."""
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if (row["step"] or "").isdigit()]
+    except FileNotFoundError:
+        return []
+    return [row for row in rows if int(row["step"]) <= step]
 
 
 def _cell(value: Any) -> Any:

@@ -58,11 +58,15 @@ class RunPlan:
     holds: Holds
     key: str
     remedies: tuple[str, ...]
+    disk: int = 0
+    """Bytes on disk of the memory that checkpoints save."""
+
+    disk_free: int = 0
 
     @property
     def fits(self) -> bool:
         """Whether the most that it may ever take is there."""
-        return fits(self.memory, self.machine)
+        return fits(self.memory, self.machine) and self.disk <= self.disk_free
 
     @property
     def bytes_per_step(self) -> float:
@@ -78,7 +82,7 @@ class RunPlan:
             "bytes_full": self.memory.bytes_full,
             "bytes_full_low": self.memory.bytes_low,
             "bytes_full_high": self.memory.bytes_high,
-            "tiers": {self.tier: self.memory.bytes_full},
+            "tiers": {self.tier: self.memory.bytes_full, "disk": self.disk},
             "other_bytes": self.machine.other,
             "usable_bytes": self.machine.usable,
             "max_num_envs": self.max_num_envs,
@@ -104,6 +108,11 @@ class RunPlan:
             f"an env; {size_of(self.machine.usable)} usable ({self.machine.by}), "
             f"enough for {self.max_num_envs:,} envs"
         )
+        if self.disk:
+            yield (
+                f"saved with checkpoints: up to {size_of(self.disk)} on disk, "
+                f"{size_of(self.disk_free)} free"
+            )
         if self.holds.batches < FEW_BATCHES:
             yield (
                 f"warning: the memory holds {self.holds.batches:,.1f} batches; with fewer than "
@@ -118,6 +127,12 @@ class RunPlan:
 
     def refusal(self) -> str:
         """Why it does not fit, and what would help."""
+        if fits(self.memory, self.machine):
+            return (
+                f"checkpoint_memory saves up to {size_of(self.disk)} in the run's folder, and "
+                f"{size_of(self.disk_free)} are free there; set --runs FOLDER on a larger disk, "
+                "or --checkpoint_memory false"
+            )
         most, rows = self.memory.bytes_high, self.memory.rows_full
         return (
             f"{self.key} takes up to {size_of(most)} when full: "

@@ -42,27 +42,31 @@ class Parts(Players):
 class Judge:
     """Evaluates an agent's weights in an environment of its own, made when first needed."""
 
-    def __init__(self, parts: Parts, options: LoopOptions, stop: Callable[[], bool]) -> None:
+    def __init__(
+        self, parts: Parts, options: LoopOptions, stop: Callable[[], bool], count: int = 0
+    ) -> None:
+        """`count` evaluations came before: each has episodes of its own."""
         self._parts = parts
         self._options = options
         self._stop = stop
         self._env: Env | None = None
-        self._count = 0
+        self.count = count
 
     def __call__(self) -> Evaluation | None:
         """The agent as it is now, on fresh episodes; None if the run was told to stop."""
         if self._env is None:
             self._env = self._parts.make_eval_env(eval_lanes(self._options))
-        lanes, seeds = self._env.lanes, self._parts.seeds
-        self._count += 1
-        return evaluate(
+        lanes, seeds, number = self._env.lanes, self._parts.seeds, self.count + 1
+        found = evaluate(
             self._env,
-            self._parts.agent.actor(lanes, seeds.generator("eval", self._count, 1)),
-            seeds.integers("eval", lanes, self._count, 0),
+            self._parts.agent.actor(lanes, seeds.generator("eval", number, 1)),
+            seeds.integers("eval", lanes, number, 0),
             self._options.eval_episodes,
             limit=self._options.eval_limit,
             stop=self._stop,
         )
+        self.count = number if found is not None else self.count
+        return found
 
     def close(self) -> None:
         """Closes its environment."""
@@ -81,35 +85,67 @@ def train(
     options: LoopOptions,
     recorder: Recorder,
     stop: Callable[[], bool],
+    save: Callable[[], None] | None = None,
 ) -> None:
-    """Runs the loop until the clock reaches `steps`, or `stop`, asked between steps, says so."""
-    clock, agent, memory = parts.clock, parts.agent, parts.memory
-    learn_due, eval_due = Every(options.train_interval), Every(options.eval_freq)
-    log_due, save_due = Every(options.log_freq), Every(options.checkpoint_freq)
-    least = max(options.learn_start, options.batch_size)
-    judge = Judge(parts, options, stop)
-    learning = False
-    while clock.step < options.steps and not stop():
-        clock.step += rollout.step(clock.step)
-        due = learn_due.crossings(clock.step) or int(rollout.waiting)
-        learning = learning or (due > 0 and memory.ready(least))
-        for _ in range(due * options.updates if learning else 0):
-            recorder.meter.add(agent.learn(memory))
-        if eval_due.due(clock.step):
-            look(judge, recorder)
+    """Runs the loop until the clock reaches `steps`, or `stop`, asked between steps, says so.
+
+    It goes on from where the clock stands. `save` is how a checkpoint is written, by default
+    without what a run goes on from.
+    """
+    clock = parts.clock
+    learner = Learner(parts, options)
+    save = save or recorder.save
+    judge = Judge(parts, options, stop, recorder.evaluations)
+    seen = clock.step if recorder.broken_off is None else recorder.broken_off
+    eval_due, log_due = Every(options.eval_freq, seen), Every(options.log_freq, seen)
+    save_due = Every(options.checkpoint_freq, seen)
+    while (clock.step < options.steps or recorder.broken_off is not None) and not stop():
+        if recorder.broken_off is None:
+            seen = clock.step
+            clock.step += rollout.step(clock.step)
+            learner(rollout.waiting, recorder)
+        recorder.broken_off = None
+        if eval_due.due(clock.step) and not look(judge, recorder):
+            recorder.broken_off = seen  # a run that goes on from here looks first
+            break
         if log_due.due(clock.step):
             recorder.log(rollout.episodes)
-        if save_due.due(clock.step):
-            recorder.save()
+        if save_due.due(clock.step) or recorder.save_due():
+            save()
+    if recorder.checkpoint_step != clock.step:
+        save()  # before the last row, which a run that goes on from here would not have
     if recorder.logged_step != clock.step:
         recorder.log(rollout.episodes)
     judge.close()
 
 
-def look(judge: Judge, recorder: Recorder) -> None:
-    """Evaluates between two steps; the time it takes is not counted as training."""
+class Learner:
+    """Learns when it is due: from when the memory is ready, `updates` times an interval."""
+
+    def __init__(self, parts: Parts, options: LoopOptions) -> None:
+        self._parts = parts
+        self._updates = options.updates
+        self._due = Every(options.train_interval, parts.clock.step)
+        self._least = max(options.learn_start, options.batch_size)
+        self._begun = False
+
+    def __call__(self, waiting: bool, recorder: Recorder) -> None:
+        """Learns what has become due; something is where nobody plays before it has learnt."""
+        due = self._due.crossings(self._parts.clock.step) or int(waiting)
+        self._begun = self._begun or (due > 0 and self._parts.memory.ready(self._least))
+        for _ in range(due * self._updates if self._begun else 0):
+            recorder.meter.add(self._parts.agent.learn(self._parts.memory))
+
+
+def look(judge: Judge, recorder: Recorder) -> bool:
+    """Evaluates between two steps; the time it takes is not counted as training.
+
+    Gives whether it came to its end.
+    """
     begun = time.perf_counter()
     evaluation = judge()
+    recorder.evaluations = judge.count
     recorder.pace.aside(time.perf_counter() - begun)
     if evaluation is not None:
         recorder.evaluated(evaluation)
+    return evaluation is not None

@@ -13,6 +13,7 @@ from core.errors import UsageError
 from core.options import Options, option
 from core.run_folder import RunFolder
 from core.runtime.stopping import Stopper
+from core.types import Tree
 
 from .board import BoardOptions
 from .describe import truth
@@ -36,6 +37,19 @@ class BoardFlags(BoardOptions):
     stop: bool = option(False, help="end the visdom server that a run started")
 
 
+class RunsOptions(Options):
+    """The flag of verbs that find a run."""
+
+    runs: str = option("runs", help="folder that holds the runs")
+
+
+CHANGEABLE: Final = (
+    "steps", "eval_freq", "eval_episodes", "eval_limit", "log_freq", "checkpoint_freq",
+    "checkpoint_seconds", "checkpoint_memory", "keep_last", "device", "threads", "memory_cap",
+    *(name for name in BoardOptions.model_fields),
+)  # fmt: skip
+"""Keys that a run may change as it goes on; with others it would be another run."""
+
 VERB_OPTIONS: Final[Mapping[str, type[Options]]] = {"test": PlayOptions, "board": BoardFlags}
 """The flags of the verbs that train nothing."""
 
@@ -49,7 +63,31 @@ def train_row(row: str, flags: Flags) -> int:
     return stop.exit_code
 
 
-def _train(settings: Settings, stop: Stopper) -> None:
+def resume_run(words: Sequence[str], flags: Flags) -> int:
+    """Goes on with a run where it was saved; gives its exit code."""
+    runs = {key: flags[key] for key in ("runs",) if key in flags}
+    folder = _find(
+        words, from_flags(RunsOptions, runs).runs, "resume RUN [--steps N] [--key value]"
+    )
+    changed = {key: value for key, value in flags.items() if key not in runs}
+    settings = _saved(folder, changed)
+    with Stopper() as stop:
+        checkpoint = Checkpoints(folder.checkpoints).load("last", partial(print, file=sys.stderr))
+        if checkpoint["step"] >= settings.run.steps:
+            raise UsageError(
+                f"{folder.path.name} is at step {checkpoint['step']:,} of {settings.run.steps:,}: "
+                "set --steps to go further"
+            )
+        _train(settings, stop, folder, checkpoint)
+    return stop.exit_code
+
+
+def _train(
+    settings: Settings,
+    stop: Stopper,
+    folder: RunFolder | None = None,
+    checkpoint: Tree | None = None,
+) -> None:
     from core.runtime.serial import run
 
     from .assemble import build
@@ -59,12 +97,12 @@ def _train(settings: Settings, stop: Stopper) -> None:
     parts = build(settings)
     stop.check()
     row, seed = settings.row, settings.run.seed
-    folder = RunFolder.create(Path(settings.run.runs), row, seed)
+    folder = folder or RunFolder.create(Path(settings.run.runs), row, seed)
     folder.write_config(row, settings.flat())
     terminal = Terminal(sys.stdout, folder.path, settings.board)
     terminal.say(f"{row}: writing {folder.path}")
     try:
-        run(row, parts, settings.run, folder, terminal, stop)
+        run(row, parts, settings.run, folder, terminal, stop, checkpoint)
     finally:
         try:
             draw(folder.progress, folder.path / "curves.png")
@@ -133,11 +171,16 @@ def _find(words: Sequence[str], runs: str, usage: str) -> RunFolder:
     return RunFolder.find(Path(runs), words[0])
 
 
-def _saved(folder: RunFolder) -> Settings:
-    """The row of a run, with every key as it was then."""
+def _saved(folder: RunFolder, flags: Flags | None = None) -> Settings:
+    """The row of a run, with every key as it was then but for flags of keys that may change."""
     config = folder.config()
     options = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in config["options"].items()
     }
-    return resolve(config["row"], options, {})
+    for key in flags or {}:
+        if key in options and key not in CHANGEABLE:
+            raise UsageError(
+                f"'{key}' of a run that goes on cannot change; what can: {', '.join(CHANGEABLE)}"
+            )
+    return resolve(config["row"], options, flags or {})

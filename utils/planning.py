@@ -1,15 +1,19 @@
 """A row's plan: what it will take here, found out by a look at its environment."""
 
+import shutil
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from core.errors import UsageError
 from core.limits import usable_memory
 from core.memory import MemoryContext, MemoryOptions, Plan
+from core.memory_log import bytes_on_disk
 from core.memory_watch import private_bytes
 from core.preview import Preview, preview
-from core.run_plan import SMALLER, Holds, Machine, RunPlan, fits, most_envs, remedies
+from core.row_memory import RingMemory
+from core.run_plan import SMALLER, Holds, Machine, MakePlan, RunPlan, fits, most_envs, remedies
 from core.sizes import size_of
 from core.train import Players, eval_lanes
 from core.types import Columns, Unit
@@ -30,25 +34,13 @@ def plan_run(
     """The plan of a row whose players stand ready; and what its memory is built from."""
     run, options = settings.run, settings.memory
     keeper = resolve_name(component("memory_type", run.memory_type).target)
-    pictures = keeper.pictures(options, context)
-    seen, an_env = _look(players, pictures)
+    seen, an_env = _look(players, keeper.pictures(options, context))
     context = replace(context, forecasts=keeper.forecast(options, context, seen.frames))
+    seen = replace(seen, frames={})  # tens of megabytes, which would count as the run's
     machine = _machine(settings, context, an_env)
-
-    def make(options: MemoryOptions, lanes: int) -> Plan:
-        shared = context.shared.model_copy(update={"num_envs": lanes})
-        plan: Plan = keeper.plan(options, replace(context, shared=shared))
-        _check_reach(run, options, plan)
-        return plan
-
+    make = _planner(keeper, run, context)
     plan = make(options, run.num_envs)
-    helps: tuple[str, ...] = ()
-    if not fits(plan, machine):
-        if not pictures:
-            context = replace(context, forecasts=_if_smaller(keeper, options, context, players))
-        tighter = replace(machine, other=machine.other + MARGIN)
-        helps = tuple(remedies(options, make, tighter, run.num_envs))
-    bounded = getattr(options, "memory_bytes", 0)
+    saved = run.checkpoint_memory and issubclass(keeper, RingMemory)
     found = RunPlan(
         row=settings.row,
         memory=plan,
@@ -57,27 +49,59 @@ def plan_run(
         machine=machine,
         max_num_envs=most_envs(options, make, machine, run.num_envs),
         holds=_holds(settings, plan, seen, context, keeper.gives),
-        key="memory_bytes" if bounded else "memory_limit",
-        remedies=helps,
+        key="memory_bytes" if getattr(options, "memory_bytes", 0) else "memory_limit",
+        remedies=() if fits(plan, machine) else _helps(keeper, settings, context, players, machine),
+        disk=bytes_on_disk(plan) if saved else 0,
+        disk_free=_disk_free(Path(run.runs)),
     )
     return found, context
 
 
-def _check_reach(run: RunOptions, options: MemoryOptions, plan: Plan) -> None:
+def _planner(keeper: Any, run: RunOptions, context: MemoryContext) -> MakePlan:
+    def make(options: MemoryOptions, lanes: int) -> Plan:
+        shared = context.shared.model_copy(update={"num_envs": lanes})
+        plan: Plan = keeper.plan(options, replace(context, shared=shared))
+        _check_reach(run, options, min(plan.rows_full, keeper.most_units(options, shared)))
+        return plan
+
+    return make
+
+
+def _helps(
+    keeper: Any, settings: Settings, context: MemoryContext, players: Players, machine: Machine
+) -> tuple[str, ...]:
+    """What would make it fit; for that, raw pictures are judged as if they were compressed."""
+    options, run = settings.memory, settings.run
+    if not keeper.pictures(options, context):
+        context = replace(context, forecasts=_if_smaller(keeper, options, context, players))
+    tighter = replace(machine, other=machine.other + MARGIN)
+    return tuple(remedies(options, _planner(keeper, run, context), tighter, run.num_envs))
+
+
+def _disk_free(runs: Path) -> int:
+    """Bytes free where a run's folder will be."""
+    there = next(path for path in (runs.absolute(), *runs.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def _check_reach(run: RunOptions, options: MemoryOptions, units: int) -> None:
     """Refuses a memory that will never hold what the first update asks for."""
     wanted = max(run.learn_start, run.batch_size)
-    if plan.rows_full < wanted:
+    if units < wanted:
         raise UsageError(
-            f"memory_bytes {size_of(getattr(options, 'memory_bytes', 0))} hold about "
-            f"{plan.rows_full:,} rows, and learn_start {run.learn_start} and batch_size "
-            f"{run.batch_size} are never reached"
+            f"memory_bytes {size_of(getattr(options, 'memory_bytes', 0))} hold about {units:,} "
+            f"units, fewer than learn_start {run.learn_start} or batch_size {run.batch_size}"
         )
 
 
 def _look(players: Players, pictures: tuple[str, ...]) -> tuple[Preview, int]:
     """A little play in an environment of its own, and the bytes that one takes."""
     before = private_bytes()
-    with closing(players.make_eval_env(1)) as env:
+    try:
+        env = players.make_eval_env(1)
+    except Exception:  # a world that can be there only once: the run has it
+        return Preview(0, 0, 0, {}), 0
+    with closing(env):
         an_env = max(private_bytes() - before, 0)
         return preview(env, players.seeds, pictures), an_env
 

@@ -198,15 +198,9 @@ def _take_lane(env: gym.Env[Any, Any]) -> Tree | None:
 
 def _take_layer(layer: gym.Env[Any, Any]) -> Tree | None:
     if known := KNOWN.get(type(layer)):
-        return {name: _attribute(layer, name) for name in known.state}
+        # some are not there before the first reset
+        return {name: plain(getattr(layer, name, None)) for name in known.state}
     return layer.snapshot() if isinstance(layer, Snapshots) else None
-
-
-def _attribute(layer: gym.Env[Any, Any], name: str) -> Any:
-    """An attribute that may not be there before the first reset."""
-    value = getattr(layer, name, None)
-    # MountainCar's state is an array or a tuple of the same numbers
-    return np.array(value) if isinstance(value, tuple) else plain(value)
 
 
 def _put_lane(env: gym.Env[Any, Any], lane: Tree) -> None:

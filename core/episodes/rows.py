@@ -175,8 +175,10 @@ class RowWriter:
             "terminal": terminal,
             **extras,
         }
-        newest = self._newest if lanes is self._lanes else None
-        self._ring.write(newest or self._ring.where(lanes, self._ring.heads[lanes] - 1), step)
+        rows, newest = self._ring.heads[lanes] - 1, self._newest
+        if newest is None or lanes is not self._lanes or (newest.rows != rows).any():
+            newest = self._ring.where(lanes, rows)
+        self._ring.write(newest, step)
         age, episode = following_age(self._age[lanes]), self._episode[lanes]
         self._push(lanes, next_obs, terminated | truncated, age, episode, cut=lanes[:0])
 

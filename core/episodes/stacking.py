@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import ArraySpec, Columns
+from ..types import ArraySpec, Columns, Tree
 
 
 def stack_offsets(age: NDArray[np.int64], window: int) -> NDArray[np.int64]:
@@ -46,3 +46,15 @@ class FrameStack:
             frames[self._newest] = obs[name]
             stacks[name] = frames[slots, self._lanes]
         return stacks
+
+    def state(self) -> Tree:
+        """Everything that changes, copied."""
+        # by place, since a column's name may hold a slash, and a name in a tree may not
+        frames = {str(at): frames.copy() for at, frames in enumerate(self._frames.values())}
+        return {"frames": frames, "age": self._age.copy(), "newest": self._newest}
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state."""
+        for at, frames in enumerate(self._frames.values()):
+            frames[...] = state["frames"][str(at)]
+        self._age, self._newest = np.array(state["age"]), state["newest"]

@@ -11,7 +11,7 @@ from ..memory import Memory, MemoryContext, MemoryOptions
 from ..options import option
 from ..parameters.generation import Generation, Vector
 from ..parameters.kept import RECORD, Kept
-from ..parameters.returns import ReturnWriter, plan_results, result_ring
+from ..parameters.returns import OpenEpisodes, ReturnWriter, plan_results, result_ring
 from ..parameters.store import Remember, bytes_full, make_store
 from ..parameters.tally import Tally
 from ..types import Batch, Tree, Unit
@@ -75,13 +75,14 @@ class EpisodeParameterMemory(Memory):
         store = make_store(own.remember, self._slots, context.parameters, own.generations)
         self._kept = Kept(store, self._slots, own.generations)
         self._results = result_ring(context.shared.num_envs, self._slots)
+        self._open = OpenEpisodes(context.shared.num_envs)
         self._tally = Tally(self._results, self._kept)
         self._bytes_full = self.plan(options, context).bytes_full
 
     def writer(self, lanes: Sequence[int] | None = None) -> ReturnWriter:
         """See `Memory.writer`."""
         chosen = range(self._results.plan.lanes) if lanes is None else lanes
-        return ReturnWriter(self._results, np.asarray(chosen, np.int64))
+        return ReturnWriter(self._results, np.array(chosen, np.int64), self._open)
 
     def begin(self, generation: Generation) -> None:
         """See `Tally.begin`."""
@@ -139,11 +140,13 @@ class EpisodeParameterMemory(Memory):
     def state(self) -> Tree:
         """See `Memory.state`."""
         parts = {"kept": self._kept.state(), "results": self._results.state()}
-        return {**super().state(), **parts, "tally": self._tally.state()}
+        parts |= {"open": self._open.state(), "tally": self._tally.state()}
+        return {**super().state(), **parts}
 
     def load(self, state: Tree) -> None:
         """See `Memory.load`."""
         super().load(state)
         self._kept.load(state["kept"])
         self._results.load(state["results"])
+        self._open.load(state["open"])
         self._tally.load(state["tally"])

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from ..storage.columns import plan_column
 from ..storage.plan import StorePlan, plan_store
 from ..storage.ring import RingBuffer
-from ..types import Array, ArraySpec, Columns
+from ..types import Array, ArraySpec, Columns, Tree
 
 CANDIDATE = "candidate"
 RESULT = {
@@ -28,14 +28,33 @@ def result_ring(lanes: int, rows_per_lane: int) -> RingBuffer:
     return RingBuffer(plan_results(lanes, rows_per_lane))
 
 
+class OpenEpisodes:
+    """What the episodes that are not over have earned so far, `[L]`: the next writer goes on."""
+
+    def __init__(self, lanes: int) -> None:
+        self.total = np.zeros(lanes, np.float64)
+        self.length = np.zeros(lanes, np.int64)
+
+    def state(self) -> Tree:
+        """Both, as bytes: what was earned may be no number, an array in a checkpoint may not."""
+        return {"total": self.total.copy().view(np.uint8), "length": self.length.copy()}
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state."""
+        self.total[...] = np.array(state["total"]).view(np.float64)
+        self.length[...] = state["length"]
+
+
 class ReturnWriter:
     """A `Writer` that keeps no observation: it sums rewards, and writes a row an episode."""
 
-    def __init__(self, ring: RingBuffer, lanes: NDArray[np.int64]) -> None:
+    def __init__(
+        self, ring: RingBuffer, lanes: NDArray[np.int64], open_: OpenEpisodes | None = None
+    ) -> None:
+        open_ = open_ or OpenEpisodes(ring.plan.lanes)
         self._ring = ring
         self._lanes = lanes
-        self._total = np.zeros(ring.plan.lanes, np.float64)
-        self._length = np.zeros(ring.plan.lanes, np.int64)
+        self._total, self._length = open_.total, open_.length
 
     def start(self, obs: Columns, lanes: NDArray[np.int64] | None = None) -> None:
         """See `Writer.start`; what an unfinished episode earned is forgotten."""

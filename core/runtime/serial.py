@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any, Final
 
 from ..options import LoopOptions
 from ..recorder import Display, Recorder
 from ..report import Report
 from ..rollout import Rollout
 from ..run_folder import RunFolder
+from ..saving import Past, Saver, open_log, take_up
 from ..train import Parts, train
+from ..types import Tree
+
+RESUMED: Final = 2
+"""The branch of seeds of episodes that begin because a run was taken up."""
 
 
 def run(
@@ -18,13 +24,17 @@ def run(
     folder: RunFolder,
     display: Display,
     stop: Callable[[], bool],
+    checkpoint: Tree | None = None,
 ) -> None:
-    """Trains, reports and writes `result.json`.
+    """Trains, reports and writes `result.json`; with a checkpoint, goes on from there.
 
     Whatever ends the run, the folder says so: `finished`, `interrupted` where `stop` said so, or
     `failed`, with the error raised on.
     """
-    recorder, rollout = _set_up(parts, options, folder, display)
+    log = open_log(parts.memory, options, folder)
+    past = None if checkpoint is None else take_up(parts, checkpoint, log, display.say)
+    recorder, rollout = _set_up(parts, options, folder, display, past)
+    saver = Saver(parts, rollout, recorder, log)
     status, report, error = "failed", Report(), ""
 
     def between_steps() -> bool:
@@ -33,9 +43,8 @@ def run(
         return stop()
 
     try:
-        rollout.begin(parts.seeds.integers("env", parts.env.lanes))
-        train(parts, rollout, options, recorder, between_steps)
-        recorder.save()
+        _begin(parts, rollout, recorder, past)
+        train(parts, rollout, options, recorder, between_steps, saver)
         report = Report.of(parts, recorder, options.eval_limit, between_steps)
         status = "interrupted" if stop() else "finished"
         recorder.say(f"{status} at step {parts.clock.step:,}{report.sentence()}: {folder.path}")
@@ -45,18 +54,45 @@ def run(
         raise
     finally:
         outcome = {"row": row, "seed": options.seed, "status": status, "error": error}
-        infos = {key: asdict(value) for key, value in rollout.episodes.infos.items()}
-        folder.write_result(outcome | recorder.summary() | report.as_dict() | {"infos": infos})
-        recorder.status(status, rollout.episodes)
-        recorder.close()
-        parts.env.close()
+        _end(outcome, saver, report, folder)
+
+
+def _end(outcome: dict[str, Any], saver: Saver, report: Report, folder: RunFolder) -> None:
+    """Writes down how a run ended, and closes what it held."""
+    recorder, episodes = saver.recorder, saver.rollout.episodes
+    infos = {key: asdict(value) for key, value in episodes.infos.items()}
+    folder.write_result(outcome | recorder.summary() | report.as_dict() | {"infos": infos})
+    recorder.status(outcome["status"], episodes)
+    recorder.close()
+    if saver.log is not None:
+        saver.log.close()
+    saver.parts.env.close()
+
+
+def _begin(parts: Parts, rollout: Rollout, recorder: Recorder, past: Past | None) -> None:
+    """Begins the first episodes, or takes up those that were open."""
+    lanes, seeds = parts.env.lanes, parts.seeds
+    if past is None:
+        rollout.begin(seeds.integers("env", lanes))
+        return
+    step = parts.clock.step
+    exact = rollout.resume(past.rollout, seeds.integers("env", lanes, RESUMED, step))
+    if exact and not past.remembered:
+        rollout.remember()
+    recorder.say(f"going on from step {step:,}")
+    if not exact:
+        recorder.say(
+            "the environment cannot be put back to where it was: the open episodes end there, "
+            "truncated, and new ones begin"
+        )
 
 
 def _set_up(
-    parts: Parts, options: LoopOptions, folder: RunFolder, display: Display
+    parts: Parts, options: LoopOptions, folder: RunFolder, display: Display, past: Past | None
 ) -> tuple[Recorder, Rollout]:
     """What writes the run down, and what collects; says what there is to know before it begins."""
-    recorder = Recorder(folder, options, parts.agent, parts.memory, parts.clock, display)
+    written = None if past is None else past.recorder
+    recorder = Recorder(folder, options, parts.agent, parts.memory, parts.clock, display, written)
     parts.voice.connect(recorder.say)
     actor = parts.agent.actor(parts.env.lanes, parts.seeds.generator("explore"))
     rollout = Rollout(parts.env, actor, parts.memory.writer())

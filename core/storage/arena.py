@@ -58,6 +58,11 @@ class Arena:
         """Lets go of the blob at an offset."""
         self._blobs[lane, offset // self.block_bytes % self._blobs.shape[1]] -= 1
 
+    def span(self, lane: int) -> tuple[int, int]:
+        """The first byte of a lane, and the first behind it."""
+        size = self._blobs.shape[1] * self.block_bytes
+        return lane * size, (lane + 1) * size
+
     def clear(self) -> None:
         """Lets go of everything."""
         self._blobs[...], self._block[...], self._fill[...] = 0, NONE, 0
@@ -71,8 +76,12 @@ class Arena:
         }  # fmt: skip
 
     def load(self, state: Tree) -> None:
-        """Takes over a state of an arena of the same size."""
-        self._blocks()[:, : state["bytes"].shape[1]] = state["bytes"]
+        """Takes over a state of an arena of the same size; raises ValueError for another."""
+        if state["blobs"].shape != self._blobs.shape:
+            raise ValueError(f"blocks {state['blobs'].shape}, not {self._blobs.shape}")
+        for block in range(state["bytes"].shape[1]):  # blocks that were never used stay untouched
+            used = state["touched"][:, block] > 0
+            self._blocks()[used, block] = state["bytes"][used, block]
         self._blobs[...], self._touched[...] = state["blobs"], state["touched"]
         self._block[...], self._fill[...] = state["block"], state["fill"]
 

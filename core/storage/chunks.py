@@ -96,9 +96,9 @@ class ChunkedColumn:
         """See `Column.gather`; each chunk is decoded once."""
         lanes, rows = np.broadcast_arrays(where.lanes, where.rows)
         shape = (*rows.shape, *self.plan.spec.shape)
-        direct = out is not None and out.dtype == self.plan.stored and out.flags.c_contiguous
-        target = out if direct else np.empty(shape, self.plan.stored)
-        assert target is not None
+        if out is not None and out.shape != shape:
+            raise ValueError(f"'{self.plan.name}' fills {shape}, not {out.shape}")
+        target = np.empty(shape, self.plan.stored) if out is None or not self._fits(out) else out
         flat = target.view(np.uint8).reshape(-1, self._size)
         lane, row = lanes.reshape(-1), rows.reshape(-1)
         chunk, place = np.divmod(row, self._frames)
@@ -111,13 +111,18 @@ class ChunkedColumn:
         if len(closed):
             order = closed[np.lexsort((row[closed], lane[closed]))]
             self._unpack(lane[order], chunk[order], place[order], order, flat)
-        if direct:
+        if target is out:
             return target
         given = target.astype(self.plan.spec.dtype, copy=False)
         if out is None:
             return given
         out[...] = given
         return out
+
+    def _fits(self, out: Array) -> bool:
+        """Whether the compiled loops can write there: they know neither strides nor dtypes."""
+        flags = out.flags
+        return out.dtype == self.plan.stored and flags.c_contiguous and flags.writeable
 
     def _unpack(
         self, lane: Array, chunk: Array, place: Array, targets: Array, flat: NDArray[np.uint8]
@@ -134,6 +139,22 @@ class ChunkedColumn:
         if broken != NONE:
             which = f"chunk {chunk[new[broken]]} of lane {lane[new[broken]]}"
             raise CorruptMemoryError(f"'{self.plan.name}': {which} is broken")
+
+    def check_index(self) -> None:
+        """Raises CorruptMemoryError unless every entry names bytes of its lane, and a known form.
+
+        What the compiled loops are told of where a chunk lies they do not doubt.
+        """
+        for lane in range(len(self._oldest)):
+            chunks = np.arange(self._oldest[lane], self._closed[lane] + 1)
+            entries = self._entries[lane, chunks % self._entries.shape[1]]
+            ends = entries["offset"] + entries["length"]
+            first, last = self._arena.span(lane)
+            right = (entries["chunk"] == chunks) & (entries["offset"] >= first) & (ends <= last)
+            right &= self._coder.knows(entries)
+            if not right.all():
+                which = f"chunk {chunks[~right][0]} of lane {lane}"
+                raise CorruptMemoryError(f"'{self.plan.name}': the index of {which} is broken")
 
     def check(self, lanes: Array, rows: Array) -> None:
         """Raises CorruptMemoryError unless those rows, in order, can be rebuilt."""
@@ -160,6 +181,7 @@ class ChunkedColumn:
         self._oldest[...], self._closed[...] = state["oldest"], state["closed"]
         self._coder.priors.load(state["priors"])
         self._arena.load(state["arena"])
+        self.check_index()
 
     def closed(self, lane: int, first: int) -> Iterator[tuple[int, int, int, Array]]:
         """Chunk, form, prior and blob of a lane's held chunks from `first` on, oldest first."""

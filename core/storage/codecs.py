@@ -11,8 +11,9 @@ from .layout import LZ4, ZSTD
 Stream = NDArray[np.uint8]
 
 
-LARGE_STREAM: Final = 16 << 10
+LARGE_FRAME: Final = 1_024
 THOROUGH: Final[dict[str, Any]] = {"mode": "high_compression", "compression": 3}
+STRIP: Final = 512
 ZSTD_LEVEL: Final = 6
 """Half again as slow as the usual 3, for two to six percent of the bytes."""
 
@@ -35,11 +36,14 @@ class Lz4:
 
     form = LZ4
 
+    def __init__(self, frames: int) -> None:
+        self._large = frames * LARGE_FRAME
+
     def compress(self, stream: Stream) -> bytes:
         """See `Codec.compress`."""
         from lz4 import block
 
-        how = THOROUGH if len(stream) >= LARGE_STREAM else {}
+        how = THOROUGH if len(stream) >= self._large else {}
         packed: bytes = block.compress(stream.data, store_size=False, **how)
         return packed
 
@@ -64,12 +68,14 @@ class Zstd:
         packed: bytes = self._compressor.compress(stream.data)
         return packed
 
-    def decompress(self, packed: Stream) -> Stream:
-        """The stream again; empty for bytes that are none."""
+    def decompress(self, packed: Stream, most: int) -> Stream:
+        """The stream again; empty for bytes that are none, or that would be more than `most`."""
         import zstandard
 
         try:
-            stream = self._decompressor.decompress(packed.data)
+            # a damaged header may promise terabytes, which would be taken before they are missed
+            known = 0 <= zstandard.frame_content_size(packed.data) <= most
+            stream = self._decompressor.decompress(packed.data) if known else b""
         except zstandard.ZstdError:
             stream = b""
         return np.frombuffer(stream, np.uint8)
@@ -87,6 +93,9 @@ def train_dictionary(streams: Sequence[bytes], size: int) -> bytes:
 
 
 def background(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What most frames `[n, size]` show: the median of every byte."""
-    middle = np.sort(frames, axis=0)[len(frames) // 2]
-    return np.ascontiguousarray(middle)
+    """What most frames `[n, size]` show: the median of every byte, a strip at a time."""
+    middle = np.empty(frames.shape[1], np.uint8)
+    for first in range(0, frames.shape[1], STRIP):
+        strip = frames[:, first : first + STRIP]
+        middle[first : first + STRIP] = np.sort(strip, axis=0)[len(frames) // 2]
+    return middle

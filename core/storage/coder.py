@@ -24,6 +24,7 @@ class Coder:
         self._width = length_width(layout.size)
         self._size = layout.column.bytes_per_row
         self._padded = layout.size
+        self._chunk_bytes = layout.chunk_bytes
 
     @property
     def nbytes(self) -> int:
@@ -48,6 +49,12 @@ class Coder:
         words, base_words = frames.view(np.uint64), base.view(np.uint64)
         length = kernels.encode_frames(frames, base, words, base_words, self._stream, self._width)
         return self._stream[:length]
+
+    def knows(self, entries: Any) -> Any:
+        """Which entries of an index are of a form and a prior that it could have made, `[n]`."""
+        raw = (entries["form"] == RAW) & (entries["length"] == self._chunk_bytes)
+        coded = (entries["form"] == self.priors.codecs[0].form) & (entries["length"] > 0)
+        return (raw | coded) & (entries["prior"] < len(self.priors.bases))
 
     def copy(self, frames: Bytes, places: Places, targets: Places, out: Bytes) -> None:
         """Copies frames that lie open, padded and flat, into `out`, flat."""
@@ -92,9 +99,7 @@ class Coder:
         self, blob: Bytes, prior: int, places: Places, targets: Places, out: Bytes
     ) -> bool:
         codec = cast(Zstd, self.priors.codecs[prior])
-        stream = codec.decompress(blob)
-        if len(stream) > len(self._stream):
-            return False
+        stream = codec.decompress(blob, len(self._stream))
         self._stream[: len(stream)] = stream
         broken = kernels.unpack_chunk(
             blob, 0, 0, self._stream, len(stream), self.priors.bases[prior], places, targets, out,

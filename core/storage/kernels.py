@@ -4,20 +4,113 @@ A chunk is a stream of frames, each the length of its part in `width` bytes, and
 against the frame before it (the first against a base): runs of `gap, length, bytes`, the two
 numbers as varints. The stream is then compressed as a whole. Because a frame says how long it is, a
 stream of LZ4 is decoded no further than the last frame that is wanted. Every decoder checks its
-bounds, and answers -1 where the bytes are none that an encoder wrote.
+bounds, and answers -1 where the bytes are none that an encoder wrote; where a chunk lies is the
+caller's to know.
+
+All that is compiled together stands in this file, constants too: numba keeps what it compiled by
+the age of the file alone.
 """
 
+import sys
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
-
-from .copies import copy_exact, copy_wild
-from .layout import RAW, SLACK
-from .machine import first_byte, last_byte
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
 
 JOIN: Final = 4  # equal bytes that a run runs on over: two numbers more would cost about as much
+SLACK: Final = 16  # bytes that are copied at once, and that buffers have to spare
+RAW: Final = 0  # the form of a chunk whose frames lie as they are
 Bytes = Any
+
+if sys.byteorder != "little":
+    raise ImportError("compressed frames need a little-endian machine: set --frame_codec raw")
+
+
+def _copy16(out: Bytes, to: int, data: Bytes, at: int) -> None:
+    """Copies `data[at:at + 16]` to `out[to:to + 16]`, read as a whole before it is written."""
+    out[to : to + SLACK] = data[at : at + SLACK].copy()
+
+
+def _first_byte(word: Any) -> int:
+    """The place of the lowest byte that is not 0, of a uint64 that is not 0."""
+    number = int(word)
+    return ((number & -number).bit_length() - 1) // 8
+
+
+def _last_byte(word: Any) -> int:
+    """The place of the highest byte that is not 0, of a uint64 that is not 0."""
+    return (int(word).bit_length() - 1) // 8
+
+
+@intrinsic
+def _copy16_compiled(_context: Any, out: Any, to: Any, data: Any, at: Any) -> Any:
+    """Copies `data[at:at + 16]` to `out[to:to + 16]`; no bound is checked."""
+    signature = types.void(out, to, data, at)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        out_type, _, data_type, _ = signature.args
+        target = context.make_array(out_type)(context, builder, values[0]).data
+        source = context.make_array(data_type)(context, builder, values[2]).data
+        register = ir.VectorType(ir.IntType(8), SLACK).as_pointer()
+        source = builder.bitcast(builder.gep(source, [values[3]]), register)
+        target = builder.bitcast(builder.gep(target, [values[1]]), register)
+        builder.store(builder.load(source, align=1), target, align=1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _first_byte_compiled(_context: Any, word: Any) -> Any:
+    """The place of the lowest byte that is not 0, of a uint64 that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        zeros = builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
+        return builder.lshr(zeros, ir.Constant(zeros.type, 3))
+
+    return types.int64(word), generate
+
+
+@intrinsic
+def _last_byte_compiled(_context: Any, word: Any) -> Any:
+    """The place of the highest byte that is not 0, of a uint64 that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        zeros = builder.ctlz(values[0], ir.Constant(ir.IntType(1), 1))
+        place = builder.lshr(zeros, ir.Constant(zeros.type, 3))
+        return builder.sub(ir.Constant(zeros.type, 7), place)
+
+    return types.int64(word), generate
+
+
+OFF: Final = bool(getattr(config, "DISABLE_JIT", False))
+copy16: Any = _copy16 if OFF else _copy16_compiled
+first_byte: Any = _first_byte if OFF else _first_byte_compiled
+last_byte: Any = _last_byte if OFF else _last_byte_compiled
+
+
+@njit(cache=True, nogil=True)
+def copy_wild(out: Bytes, to: int, data: Bytes, at: int, count: int) -> None:
+    """Copies `count` bytes, and up to 15 more. Within one array, `at` lies 16 before `to`, or more.
+
+    Both arrays have `SLACK` bytes behind what is wanted.
+    """
+    done = 0
+    while done < count:
+        copy16(out, to + done, data, at + done)
+        done += SLACK
+
+
+@njit(cache=True, nogil=True)
+def copy_exact(out: Bytes, to: int, data: Bytes, at: int, count: int) -> None:
+    """Copies `count` bytes and nothing else."""
+    whole = count // SLACK * SLACK
+    for done in range(0, whole, SLACK):
+        copy16(out, to + done, data, at + done)
+    for done in range(whole, count):
+        out[to + done] = data[at + done]
 
 
 @njit(cache=True, nogil=True)

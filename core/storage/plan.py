@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Self
 
 from .columns import ColumnPlan, packed_dtype
-from .layout import HIGH, LOW, ChunkLayout
+from .layout import LOW, ChunkLayout
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ class StorePlan:
     @property
     def bytes_high(self) -> int:
         """Bytes that the ring never exceeds."""
-        return self._bytes(HIGH) + self._learning
+        arenas = sum(layout.arena_bytes for layout in self.layouts.values())
+        return self._fixed + arenas + self._learning
 
     @property
     def rows_full(self) -> int:

@@ -166,6 +166,7 @@ class RingBuffer:
                 f"of {self.plan.rows_per_lane}"
             )
         for chunks in self._chunks:
+            chunks.check_index()
             for lane in range(self.plan.lanes):
                 rows = np.arange(self.tails[lane], self.heads[lane])
                 chunks.check(np.full(len(rows), lane), rows)

@@ -65,6 +65,13 @@ class Walk(gym.Env[Any, Any]):
             obs = np.full(2, np.nan, np.float32)
         return obs, reward, self._age == self._length, False, {"age": self._age}
 
+    def snapshot(self):
+        return {"age": self._age, "length": self._length, "sight": self._sight}
+
+    def restore(self, snapshot):
+        self._age, self._length = snapshot["age"], snapshot["length"]
+        self._sight = snapshot["sight"]
+
 
 class Even(Walk):
     """Pays the same for each episode, exactly."""
@@ -82,18 +89,30 @@ gym.register("WalkBlind-v0", Walk, kwargs={"fault": "blind"})
 
 
 class Search:
-    """A run of an agent that searches, generation by generation."""
+    """A run of an agent that searches, generation by generation; with a past, it goes on."""
 
-    def __init__(self, row: dict[str, Any] | None = None, **keys: Any) -> None:
+    def __init__(
+        self,
+        row: dict[str, Any] | None = None,
+        past: dict[str, Any] | None = None,
+        **keys: Any,
+    ) -> None:
         self.parts = parts_of({**ROW, **keys} if row is None else row)
         self.agent, self.memory = self.parts.agent, self.parts.memory
+        if past is not None:
+            self.agent.load(past["agent"])
+            self.memory.load(past["memory"])
         self.said: list[str] = []
         self.parts.voice.connect(self.said.append)
         self.actor = self.agent.actor(
             self.parts.env.lanes, self.parts.seeds.generator("explore")
         )  # fmt: skip
         self.rollout = Rollout(self.parts.env, self.actor, self.memory.writer())
-        self.rollout.begin(self.parts.seeds.integers("env", self.parts.env.lanes))
+        lanes = self.parts.env.lanes
+        if past is None:
+            self.rollout.begin(self.parts.seeds.integers("env", lanes))
+        else:
+            self.rollout.resume(past["rollout"], self.parts.seeds.integers("env", lanes, 2))
         self.told: list[dict[str, float]] = []
         self.played = [self.generation]
 

@@ -265,6 +265,20 @@ def test_a_loaded_agent_goes_on_bit_for_bit(target_model_update: float):
         assert equal_trees(first.agent.state(), second.agent.state())
 
 
+def test_a_loaded_agent_still_copies_what_was_due_when_it_was_saved():
+    """The clock crossed a multiple after the last update, and before the state was taken."""
+    first, second = Lab(1, target_model_update=10), Lab(2, target_model_update=10)
+    first.learn(8)
+    first.clock.step = second.clock.step = 12
+    second.agent.load(first.agent.state())
+    before = first.online
+    assert first.learn(13) == second.learn(13)
+    assert equal_trees(first.target, before) and equal_trees(second.target, before)
+    assert first.learn(14) == second.learn(14)
+    assert equal_trees(first.agent.state(), second.agent.state())
+    assert equal_trees(first.target, before)
+
+
 def test_a_saved_state_does_not_move_with_the_agent():
     lab = Lab(target_model_update=0.5)
     lab.learn()

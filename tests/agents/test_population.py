@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from agents.population import CLIP, LEAST_STD, Normalizer, Population
+from core.checkpoint import check_finite, from_bytes, to_bytes
 from core.parameters.generation import Generation
 from core.seeding import SeedTree
 from tests.agents.search_worlds import CEM, Search, Walk
@@ -128,14 +129,53 @@ def test_all_that_a_candidate_sees_counts():
     assert np.allclose(people.normalizer(inputs), [[-1.0, -1.0], [1.0, 1.0]], atol=1e-5)
 
 
-def test_a_resumed_generation_forgets_what_was_seen_of_it():
-    people = population(on=True)
+def test_those_given_back_are_handed_out_first():
+    people = population()
     people.begin(generation())
-    people.watch(np.array([0]), np.float32([[1.0, 2.0]]))
-    people.resume(generation(7))
-    people.begin(generation(8))
-    assert people.normalizer.state()["count"] == 0
-    assert people.take(1) == [0]
+    assert people.take(4) == [0, 1, 2, 3]
+    people.give_back([3])
+    people.give_back([0, 2])
+    assert people.take(2) == [0, 2]
+    assert people.take(2) == [3, 4]
+    people.give_back([4])
+    assert [people.take(3), people.take(3)] == [[4], []]
+    people.give_back([1])
+    people.begin(generation(1))
+    assert people.take(9) == [0, 1, 2, 3, 4]
+
+
+def test_what_one_given_back_saw_is_forgotten():
+    people, inputs = population(on=True), np.float32([[1.0, 2.0], [3.0, 6.0]])
+    people.begin(generation())
+    people.watch(np.array([0, 3]), inputs)
+    people.give_back([3])
+    people.begin(generation(1))
+    assert people.normalizer.state()["count"] == 1
+    assert people.normalizer.state()["mean"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_loaded_population_goes_on_within_its_generation(on: bool):
+    people, other = population(on), population(on)
+    people.begin(generation(7))
+    people.take(3)
+    people.give_back([1])
+    people.watch(np.array([0, 2]), np.float32([[1.0, 2.0], [np.nan, np.inf]]))
+    check_finite(people.state(), 0)  # a checkpoint takes it
+    state, again = from_bytes(to_bytes(people.state()), ""), people.state()
+    other.begin(generation(2, size=9))
+    other.load(state)
+    assert equal_trees(other.state(), people.state())
+    for both in (people, other):
+        assert both.generation.number == 7
+        assert both.take(2) == [1, 3]
+        both.watch(np.array([0, 1]), np.float32([[3.0, 6.0], [2.0, 4.0]]))
+    assert equal_trees(state, again)  # what is saved is a copy
+    for both in (people, other):
+        both.begin(generation(8))
+        # what candidate 2 saw is left out
+        assert both.normalizer.state()["count"] == (3 if on else 0)
+        assert not on or both.normalizer.state()["mean"].tolist() == [2.0, 4.0]
 
 
 # The same result whatever the number of lanes.
@@ -291,8 +331,7 @@ def test_extras_name_who_plays():
 
 @pytest.mark.parametrize("steps", [0, 13])
 @pytest.mark.parametrize("agent", ["es", "cem"])
-def test_a_loaded_search_goes_on_bit_for_bit(agent: str, steps: int):
-    """Also from the midst of a generation, which is played from its first candidate again."""
+def test_a_loaded_search_is_the_saved_one(agent: str, steps: int):
     keys = {"agent_type": agent, "normalize_obs": True, "num_envs": 2}
     first = Search(**keys).go(3)
     for _ in range(steps):
@@ -302,16 +341,49 @@ def test_a_loaded_search_goes_on_bit_for_bit(agent: str, steps: int):
     second = Search(**{**keys, "num_envs": 3, "seed": 1}).go(2)
     for _ in range(3):
         second.step()
-    resumed = Search(**keys)
-    saved = first.state
-    for other in (second, resumed):
-        other.agent.load(saved)
-        assert equal_trees(other.state, saved)
-    resumed.memory.load(first.memory.state())
-    first.go(3)
-    resumed.go(3)
-    assert equal_trees(first.state, resumed.state)
-    assert first.memory.compare().tobytes() == resumed.memory.compare().tobytes()
+    second.agent.load(first.state)
+    assert equal_trees(second.state, first.state)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8])
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 11, 12])
+@pytest.mark.parametrize("agent", ["es", "cem"])
+def test_broken_off_candidates_play_again_and_earn_the_same(agent: str, steps: int, lanes: int):
+    """Where a world cannot be put back, the search still moves as if nothing had been."""
+    keys = {"agent_type": agent, "normalize_obs": True, "num_envs": lanes}
+    whole = Search(**keys).go(2)
+    for _ in range(steps):
+        whole.step()
+    past = {part: getattr(whole, part).state() for part in ("agent", "memory", "rollout")}
+    rollout = {key: part for key, part in past["rollout"].items() if key != "env"}
+    at = len(whole.told)
+    parted = Search(past={**past, "rollout": rollout}, **keys)
+    for search in (whole, parted):
+        search.go(4)
+    assert whole.told[at:] == parted.told
+    assert equal_trees(whole.state, parted.state)
+    assert whole.memory.compare().tobytes() == parted.memory.compare().tobytes()
+
+
+def test_an_actor_knows_by_its_state_who_plays():
+    search = Search(normalize_obs=True, num_envs=4).go(2)
+    obs, none = {"obs": np.ones((4, 2), np.float32)}, np.zeros(4, np.bool_)
+    taken = search.agent.weights()
+    search.go(1)
+    while search.actor.playing.tolist() != [True, True, False, False]:
+        search.step()
+    other = search.agent.actor(4, np.random.default_rng(0), weights=taken)
+    for actor, weights in ((search.actor, {}), (search.agent.actor(4, None, weights=taken), taken)):
+        state = actor.state()
+        assert not equal_trees(other.state(), state)
+        other.load(from_bytes(to_bytes(state), ""))
+        assert equal_trees(other.state(), state)
+        assert other.playing.tolist() == actor.playing.tolist()
+        assert np.array_equal(other._parameters, actor._parameters)
+        assert equal_trees(dict(other.state()["taken"]), dict(weights))
+        for explore in (True, False):
+            one, two = (a.act(obs, none, 0, explore=explore)[0] for a in (actor, other))
+            assert np.array_equal(one, two)
 
 
 def test_what_is_saved_is_a_copy():

@@ -116,7 +116,7 @@ def test_lanes_play_the_recording_from_other_places(setting: str):
 
 def test_a_memory_that_gives_back_something_else_is_seen():
     tape = recording()
-    store = fill.filled(tape, fill.options_of({}, 300), fill.context_of(tape, 1), beyond=0)
+    store = fill.filled(tape, fill.options_of({}, 300), fill.context_of(tape, 1))
     other = recording()
     other.reward[~other.closing] += 1
     with pytest.raises(RuntimeError, match="does not give back"):
@@ -170,8 +170,8 @@ def test_sizes_are_those_of_the_game_and_the_setting():
     assert FULL.of("pong", "zstd") == 1_000_000
     assert FULL.of("pong", "raw") == 300_000
     assert FULL.of("carracing", "zstd") == FULL.of("carracing", "raw") == 100_000
-    for game in GAMES:
-        assert all(QUICK.of(game, setting) < FULL.of(game, setting) for setting in SETTINGS)
+    pairs = [(game, setting) for game in GAMES for setting in SETTINGS]
+    assert all(QUICK.of(*pair) < FULL.of(*pair) for pair in pairs)
 
 
 @pytest.mark.parametrize(

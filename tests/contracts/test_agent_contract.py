@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from core.agent import Actor, Agent, AgentOptions
-from core.checkpoint import Checkpoints
+from core.checkpoint import Checkpoints, load, save
 from core.errors import UsageError
 from core.rollout import Rollout
 from core.types import Array, ContinuousActions, DiscreteActions, EnvSpec
@@ -82,15 +82,45 @@ every_agent = pytest.mark.parametrize("name", AGENTS)
 
 
 class Lab:
-    """An agent at work, without the loop around it."""
+    """An agent at work, without the loop around it; with a past, it goes on from there."""
 
-    def __init__(self, case: Case, **keys: Any) -> None:
+    def __init__(self, case: Case, past: Mapping[str, Any] | None = None, **keys: Any) -> None:
         self.parts = parts_of({**case.row, **keys})
         self.agent, self.memory = self.parts.agent, self.parts.memory
+        if past is not None:
+            self.parts.clock.step = past["step"]
+            self.memory.load(past["memory"])
+            self.agent.load(past["agent"])
         self.actor = self.agent.actor(LANES, self.parts.seeds.generator("explore"))
         self.rollout = Rollout(self.parts.env, self.actor, self.memory.writer())
-        self.rollout.begin(self.parts.seeds.integers("env", LANES))
+        if past is None:
+            self.rollout.begin(self.parts.seeds.integers("env", LANES))
+        else:
+            self.exact = self.rollout.resume(past["rollout"], range(7, 7 + LANES))
         self.told: list[Mapping[str, float]] = []
+        self.played: list[bytes] = []
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {
+            "step": self.parts.clock.step,
+            "memory": self.memory.state(),
+            "agent": self.agent.state(),
+            "rollout": self.rollout.state(),
+        }
+
+    def watch(self) -> "Lab":
+        """Notes from now on what the actor sees, and what it does."""
+        act = self.actor.act
+
+        def noted(obs, first, step, *, explore):
+            actions, extras = act(obs, first, step, explore=explore)
+            things = (*obs.values(), first, np.array(step), actions, *extras.values())
+            self.played.extend(thing.tobytes() for thing in things)
+            return actions, extras
+
+        self.actor.act = noted
+        return self
 
     def go(self, steps: int = 90) -> "Lab":
         """Steps of every lane, and an update after every second, once there is what to learn."""
@@ -263,6 +293,100 @@ def test_the_same_seed_gives_the_same_agent(case: Case):
     assert one.told == two.told
     if not acts_at_random(one.agent):
         assert not equal_trees(dict(one.agent.weights()), dict(other.agent.weights()))
+
+
+# Stopping, and going on.
+
+WORLDS: dict[str, dict[str, Any]] = {
+    "own": {},
+    "cartpole": {"env_type": "gym", "game": "CartPole-v1", "time_limit": 60, "window_length": 2},
+    "chain": {"env_type": "toy", "game": "chain", "size": 4},
+    "counter": {"env_type": "toy", "game": "counter", "episode_length": 7, "window_length": 3},
+}
+GROWN = {"normalize_obs": True, "population": 6, "target_model_update": 40, "replay_start": 60,
+         "replay_ratio": 1.0}  # fmt: skip
+
+
+def resumable() -> Iterator[Any]:
+    """Every case in its own world, and where that has numbers and a choice in the others."""
+    for case in CASES:
+        for world in WORLDS:
+            numbers = case.row["game"] != "catch"
+            if world == "own" or (numbers and case.actions == "discrete"):
+                yield pytest.param(case, world, id="-".join([*case, world]))
+
+
+every_world = pytest.mark.parametrize("case, world", list(resumable()))
+
+
+def keys_of(case: Case, world: str) -> dict[str, Any]:
+    """Keys under which as much as there is changes between two steps."""
+    known = options_class(AGENTS[case.agent]).model_fields
+    return {**WORLDS[world], **{key: value for key, value in GROWN.items() if key in known}}
+
+
+def saved(lab: Lab, folder: Path) -> dict[str, Any]:
+    """Its state, as a fresh process reads it."""
+    save(folder / "all.safetensors", lab.state)
+    return load(folder / "all.safetensors")
+
+
+@every_world
+@pytest.mark.parametrize("steps", [9, 42])
+def test_what_is_stopped_goes_on_identically(case: Case, world: str, steps: int, tmp_path: Path):
+    keys = keys_of(case, world)
+    whole = Lab(case, **keys).go(steps)
+    if case.memory == "episode-parameter" and "open" not in whole.memory.state():
+        pytest.skip("what open episodes have earned is saved nowhere")
+    past = saved(whole, tmp_path)
+    parted = Lab(case, past, **keys)
+    assert parted.exact
+    assert equal_trees(parted.state, past)  # nothing is written by it
+    whole.told.clear()
+    for lab in (whole, parted):
+        lab.watch().go(300)
+        lab.memory.check()
+    assert len(whole.told) > 100 and whole.told == parted.told
+    assert whole.played == parted.played
+    assert whole.rollout.episodes == parted.rollout.episodes
+    assert equal_trees(whole.state, parted.state)
+
+
+@every_case
+def test_what_is_saved_of_a_rollout_is_a_copy(case: Case):
+    lab = Lab(case).go(20)
+    state, again = lab.rollout.state(), lab.rollout.state()
+    assert equal_trees(state, again)
+    other = Lab(case)
+    other.rollout.resume(state, [])
+    other.go(20)
+    lab.go(20)
+    assert equal_trees(state, again)
+    assert not equal_trees(state, lab.rollout.state())
+
+
+@every_case
+def test_where_the_world_cannot_be_put_back_episodes_begin_anew(case: Case, tmp_path: Path):
+    whole = Lab(case, **keys_of(case, "own")).go(71)
+    past = saved(whole, tmp_path)
+    del past["rollout"]["env"]
+    parted = Lab(case, past, **keys_of(case, "own"))
+    assert not parted.exact
+    parted.memory.check()
+    before, after = past["rollout"], parted.rollout.state()
+    kept = ("finished", "returns", "lengths", "infos")
+    assert all(after["episodes"][name] == before["episodes"][name] for name in kept)
+    assert not after["episodes"]["open_return"].any()
+    assert not after["episodes"]["open_length"].any()
+    assert after["first"].all()
+    assert after["actor"].get("rng") == before["actor"].get("rng")
+    updates = parted.agent.updates
+    parted.go(100)
+    parted.memory.check()
+    assert parted.agent.updates > updates
+    assert parted.rollout.episodes.finished > before["episodes"]["finished"]
+    again = Lab(case, past, **keys_of(case, "own")).go(100)
+    assert equal_trees(again.state, parted.state)
 
 
 # In the loop.

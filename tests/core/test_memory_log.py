@@ -36,7 +36,7 @@ def reopened(twin: Twin, folder: Path, say=never_said) -> tuple[Twin, object]:
     extra = log.load(say)
     log.close()
     other.history = copy.deepcopy(twin.history)
-    other.rng.bit_generator.state = twin.rng.bit_generator.state
+    other.go_on_as(twin)
     other.renew()
     return other, extra
 
@@ -193,7 +193,7 @@ def test_where_no_commit_is_whole_nothing_is_made_up(tmp_path: Path) -> None:
     log.close()
     path = next(tmp_path.glob("segment-*"))
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CorruptMemoryError, match="no commit that is whole"):
+    with pytest.raises(CorruptMemoryError, match="no whole commit"):
         reopened(twin, tmp_path, lambda line: None)
 
 

@@ -106,14 +106,14 @@ def test_a_world_that_breaks_at_once_gives_nothing() -> None:
 
 
 def test_large_pictures_are_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.preview.FRAME_BYTES", 50 * 20 + 19)
+    monkeypatch.setattr("core.preview.MOST_BYTES", 50 * 20 + 19)
     assert look(Scripted(PICTURE, length=100), "obs").frames["obs"].shape == (51, 4, 5)
 
 
 def test_columns_share_the_bytes_and_only_those_asked_for_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("core.preview.FRAME_BYTES", 50 * (20 + 4 * 6))
+    monkeypatch.setattr("core.preview.MOST_BYTES", 50 * (20 + 4 * 6))
     parts = dict.fromkeys(("a", "b"), PICTURE) | {"c": spaces.Box(0, 1, (6,), np.float32)}
     seen = look(Scripted(spaces.Dict(parts)), "obs.a", "obs.c")
     assert seen.steps == 50

@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from core.checkpoint import from_bytes, to_bytes
+from core.envs.options import ToyOptions
+from core.envs.toy import Counter
 from core.envs.vector import GymVector
+from core.episodes.summary import summaries
 from core.errors import UsageError
 from core.memories.sequential import SequentialMemory, SequentialOptions
 from core.memory import MemoryContext
@@ -14,6 +18,7 @@ from core.parameters.returns import CANDIDATE, ResultReader, ReturnWriter, resul
 from core.rollout import Rollout
 from core.types import ArraySpec
 from tests.core.envs.worlds import MODES, counters, vector
+from tests.harness import equal_trees
 
 DISABLED, SAME_STEP, NEXT_STEP = MODES
 
@@ -27,6 +32,8 @@ class Script:
         self.asked: list[list[bool]] = []
         self.seen: list[tuple[np.ndarray, np.ndarray, int]] = []
         self._lanes = lanes
+        self.acted: int | None = None
+        self.broken: list[bool] | None = None
 
     def restarts(self, first):
         self.asked.append(first.tolist())
@@ -39,6 +46,15 @@ class Script:
 
     def take(self, weights) -> None:
         raise AssertionError("no weights here")
+
+    def broken_off(self, lanes) -> None:
+        self.broken = lanes.tolist()
+
+    def state(self):
+        return {"acted": len(self.seen)}
+
+    def load(self, state) -> None:
+        self.acted = state["acted"]
 
 
 class Diary:
@@ -296,3 +312,124 @@ def test_a_memory_of_steps_holds_no_trace_of_an_idle_lane() -> None:
     # lane 0: nine steps, four closing rows, one open; lane 1: the row it began with
     assert (len(memory), memory.rows) == (9, 14 + 1)
     env.close()
+
+
+# Stopping, and going on.
+
+
+def parted(rollout: Rollout, env: GymVector) -> tuple[Rollout, Script, Diary, bool]:
+    """A rollout of another environment that goes on from the state of this one."""
+    actor, diary = Script(env.lanes), Diary()
+    other = Rollout(env, actor, diary)
+    exact = other.resume(from_bytes(to_bytes(rollout.state()), ""), range(50, 50 + env.lanes))
+    return other, actor, diary, exact
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 11])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_resumed_rollout_goes_on_where_it_was_and_tells_the_writer_nothing(mode, steps) -> None:
+    env, other_env = counters(3, 5, mode=mode), counters(3, 5, mode=mode)
+    rollout, actor, diary = begin(env)
+    for _ in range(steps):
+        rollout.step(0)
+    other, resumed, told, exact = parted(rollout, other_env)
+    assert exact and told.told == [] and resumed.acted == steps and resumed.broken is None
+    assert equal_trees(other.state() | {"actor": {}}, rollout.state() | {"actor": {}})
+    diary.told.clear()
+    actor.seen.clear()
+    for _ in range(30):
+        assert rollout.step(7) == other.step(7)
+    assert told.told == diary.told and len(told.told) >= 30
+    for (obs, first, _), (other_obs, other_first, _) in zip(actor.seen, resumed.seen, strict=True):
+        assert obs.tobytes() == other_obs.tobytes() and first.tolist() == other_first.tolist()
+    assert rollout.episodes == other.episodes and rollout.episodes.finished > 10
+    assert equal_trees(other.state() | {"actor": {}}, rollout.state() | {"actor": {}})
+    env.close()
+    other_env.close()
+
+
+def test_a_resumed_rollout_knows_whether_it_waited() -> None:
+    env = counters(3, 3, 3, mode=DISABLED)
+    rollout, actor, _ = begin(env)
+    assert not parted(rollout, env)[0].waiting
+    actor.playing = mask()
+    rollout.step(0)
+    assert parted(rollout, env)[0].waiting
+    env.close()
+
+
+def test_the_state_of_a_rollout_is_a_copy() -> None:
+    env = counters(3, 5, mode=DISABLED)
+    rollout, _, _ = begin(env)
+    rollout.step(0)
+    state, again = rollout.state(), rollout.state()
+    other = Rollout(counters(3, 5, mode=DISABLED), Script(2), Diary())
+    other.resume(state, [])
+    for _ in range(4):
+        rollout.step(0)
+        other.step(0)
+    assert equal_trees(state, again) and not equal_trees(state, rollout.state())
+    env.close()
+
+
+class Sealed(Counter):
+    """A counter that gives no snapshot."""
+
+    def snapshot(self):
+        return None
+
+
+def sealed(*lengths: int, mode=DISABLED) -> GymVector:
+    def one(lane: int, length: int):
+        return lambda: Sealed(ToyOptions(game="counter", episode_length=length), lane)
+
+    return vector(*(one(lane, length) for lane, length in enumerate(lengths)), mode=mode)
+
+
+BROKEN = [
+    (DISABLED, 3, [(3, 6, "terminated"), (0, 0, "truncated")], [True, False]),
+    (DISABLED, 4, [(3, 6, "terminated"), (1, 1, "truncated")], [True, True]),
+    (NEXT_STEP, 3, [(3, 6, "terminated")], [True, False]),
+    (NEXT_STEP, 4, [(3, 6, "terminated"), (0, 0, "truncated")], [True, False]),
+    (NEXT_STEP, 5, [(3, 6, "terminated"), (1, 1, "truncated")], [True, True]),
+]
+"""By mode and steps: the episodes of a lane of 3, and which of both lanes were broken off."""
+
+
+@pytest.mark.parametrize("mode, steps, before, broken", BROKEN)
+def test_without_a_snapshot_open_episodes_are_truncated(mode, steps, before, broken) -> None:
+    spec = sealed(9, 3).spec
+    shared, extras = SharedOptions(num_envs=2), {"lane": ArraySpec((), np.dtype(np.int64))}
+    memories = [
+        SequentialMemory(
+            SequentialOptions(memory_limit=100),
+            MemoryContext(spec, shared, np.random.default_rng(0), extras),
+        )
+        for _ in range(2)
+    ]
+    rollout = Rollout(sealed(9, 3, mode=mode), Script(2), memories[0].writer())
+    rollout.begin([0, 1])
+    for _ in range(steps):
+        rollout.step(0)
+    state = rollout.state()
+    assert "env" not in state
+    memory, actor = memories[1], Script(2)
+    memory.load(memories[0].state())
+    other = Rollout(sealed(9, 3, mode=mode), actor, memory.writer())
+    assert not other.resume(from_bytes(to_bytes(state), ""), [5, 6])
+    assert actor.acted == steps and actor.broken == broken
+    assert other.step(0) == other.step(0) == 2
+    memory.check()
+    # the far lane was broken off after `steps` steps of 9; steps earn 1, 2, 3, ...
+    own = [(steps, steps * (steps + 1) / 2, "truncated"), (2, 3, "open")]
+    found = [(e.lane, e.length, e.total_reward, e.ended) for e in summaries(memory.ring)]
+    theirs = [*before, (2, 3, "open")]
+    assert found == [(0, *e) for e in own] + [(1, *e) for e in theirs]
+    batch = memory.sample(300)
+    last = (batch["obs"][:, -1] == [0, 0, steps - 1]).all(1)
+    assert last.any() and (batch["discount"][last] == np.float32(shared.gamma)).all()
+    assert (batch["next_obs"][last, -1] == [0, 0, steps]).all()
+    assert actor.seen[0][1].all() and actor.seen[0][0][:, 2].tolist() == [0, 0]
+    episodes = other.episodes
+    assert (episodes.finished, list(episodes.returns), list(episodes.lengths)) == (1, [6], [3])
+    assert episodes.open_return.tolist() == [3, 3] and episodes.open_length.tolist() == [2, 2]

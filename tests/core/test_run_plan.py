@@ -165,7 +165,7 @@ def test_a_plan_is_one_object_of_bytes() -> None:
         "bytes_full": 8_000,
         "bytes_full_low": 6_000,
         "bytes_full_high": 20_000,
-        "tiers": {"heap": 8_000},
+        "tiers": {"heap": 8_000, "disk": 0},
         "other_bytes": 3_000,
         "usable_bytes": 20_000,
         "max_num_envs": 7,
@@ -223,12 +223,13 @@ def helpful(given: SequentialOptions, make: MakePlan, there: Machine) -> Iterato
 
 def test_remedies_of_raw_pictures_are_worked_by_hand() -> None:
     make = planner(forecast=500.0)
-    there = machine(400 * ROW + 99_000, other=99_000)
-    rows, codec, size = helpful(options(5_000), make, there)
-    assert rows == f"--memory_limit 401 ({400 * ROW / 1e6:.1f} MB)", "the odd row is of no lane"
+    there = machine(4_000 * ROW + 99_000, other=99_000)
+    rows, codec, size = helpful(options(50_000), make, there)
+    assert rows == f"--memory_limit 4001 ({4_000 * ROW / 1e6:.1f} MB)", "the odd row is of no lane"
     assert said(codec) == {"frame_codec": "lz4", "memory_limit": said(codec)["memory_limit"]}
-    # whole megabytes: 2 of the 2.8 that are left
-    assert size == f"--memory_bytes 2MB (the oldest of {2 * (2_000_000 // (2 * ROW))} rows go)"
+    # whole megabytes: 28 of the 28.3 that are left
+    held = 2 * (28_000_000 // (2 * ROW))
+    assert size == f"--memory_bytes 28MB (the oldest of {held:,} rows go)"
 
 
 def test_compression_alone_is_a_remedy_where_it_is_enough() -> None:

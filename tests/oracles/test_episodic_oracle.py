@@ -137,7 +137,7 @@ def test_a_saved_memory_goes_on_identically(
     resumed = EpisodicTwin(world)
     resumed.memory.load(_frozen(twin.memory.state()))
     resumed.history = copy.deepcopy(twin.history)
-    resumed.rng.bit_generator.state = twin.rng.bit_generator.state
+    resumed.go_on_as(twin)
     resumed.renew()
     resumed.agree()
     twin.live(after)

@@ -86,6 +86,10 @@ WAIT, STEP, TERMINATE, TRUNCATE, BOTH, LOSE_LIFE, LOSE_AND_CUT, BREAK_OFF, RENEW
 CODES = [*[STEP] * 10, WAIT, TERMINATE, TRUNCATE, BOTH, LOSE_LIFE, LOSE_AND_CUT, BREAK_OFF, RENEW]
 
 
+LITTLE = 0.9
+"""How often an observation is nearly the one before."""
+
+
 class Twin:
     """A memory and its slow twin, living through the same events."""
 
@@ -94,6 +98,7 @@ class Twin:
         self.memory = world.memory()
         self.history = world.history()
         self.rng = np.random.default_rng(world.seed + 1)
+        self._last: Obs = {}
         lanes = list(range(world.lanes))
         self._groups = [lanes[0::2], lanes[1::2]] if split and len(lanes) > 1 else [lanes]
         self.renew()
@@ -111,7 +116,21 @@ class Twin:
             else:
                 high = 2 if spec.dtype == np.bool_ else 256
                 obs[name] = self.rng.integers(0, high, spec.shape).astype(spec.dtype)
+                self._change_little(name, obs)
         return obs
+
+    def go_on_as(self, other: "Twin") -> None:
+        """What happens from here on is what happens to another."""
+        self.rng.bit_generator.state = other.rng.bit_generator.state
+        self._last = dict(other._last)
+
+    def _change_little(self, name: str, obs: Obs) -> None:
+        """Mostly, makes an item nearly the last one, so that there is something to compress."""
+        before = self._last.get(name)
+        if before is not None and self.rng.random() < LITTLE:
+            kept = self.rng.random(before.shape) < 0.97
+            obs[name] = np.where(kept, before, obs[name])
+        self._last[name] = obs[name]
 
     def happening(self, code: int) -> Happened:
         """A random step that ends as `code` says."""

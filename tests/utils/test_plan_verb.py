@@ -49,10 +49,12 @@ def machine_has(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr("utils.planning.usable_memory", lambda: Usable(size, "free memory"))
 
 
-def test_a_plan_is_two_lines(plan) -> None:
+def test_a_plan_is_three_lines(plan) -> None:
     code, out, error = plan(ROW)
     assert (code, error) == (0, "")
-    first, second = out.splitlines()
+    first, second, third = out.splitlines()
+    # 18,000 bytes, and three segments of a megabyte that hold rows which went
+    assert re.fullmatch(r"saved with checkpoints: up to 3.2 MB on disk, [\d.]+ [GT]B free", third)
     # an observation of 5 floats, and 16 bytes of everything else
     assert re.fullmatch(
         r"memory when full: 18.0 kB in heap memory, 36 bytes a step, memory_limit 500; it will "
@@ -75,7 +77,7 @@ def test_as_json_it_is_one_object_and_nothing_else(plan) -> None:
     assert list(said) == FIELDS.split()
     assert said["row"] == ROW and said["fits"] is True
     assert (said["bytes_per_step"], said["bytes_full"], said["tiers"]) == (
-        36, 18_000, {"heap": 18_000},
+        36, 18_000, {"heap": 18_000, "disk": 18_000 + 3 * 2**20},
     )  # fmt: skip
     assert said["bytes_full_low"] == said["bytes_full_high"] == 18_000
     assert said["holds"]["steps"] == 500 and said["holds"]["batches"] == 62.5
@@ -233,7 +235,8 @@ def test_a_run_says_its_plan_before_its_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(tmp_path, CHAIN)
-    first, second = run.parts.notes
+    first, second, third = run.parts.notes
+    assert third.startswith("saved with checkpoints: ")
     assert first.startswith("memory when full: ")
     assert second.startswith("the rest of the run: ")
     logs, begin = [], Rollout.begin
@@ -260,3 +263,16 @@ def test_a_run_that_does_not_fit_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="memory_cap"):
         parts_of(EMPTY, memory_cap=10**6)
+
+
+def test_a_memory_that_the_disk_cannot_hold_is_refused(
+    plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("utils.planning._disk_free", lambda runs: 1_000)
+    code, _, error = plan(ROW)
+    assert code == 2
+    assert error == (
+        "engram: checkpoint_memory saves up to 3.2 MB in the run's folder, and 1.0 kB are free "
+        "there; set --runs FOLDER on a larger disk, or --checkpoint_memory false\n"
+    )
+    assert plan(ROW, checkpoint_memory="false")[0] == 0

@@ -4,10 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.checkpoint import from_bytes, to_bytes
 from core.episodes.stacking import FrameStack, stack_offsets
 from core.sampling.uniform import Draw, all_starts
 from core.types import ArraySpec
 from tests.conftest import examples
+from tests.harness import equal_trees
 from tests.oracles.worlds import OBSERVATIONS, Twin, World
 
 ONE = {"obs": ArraySpec((), np.dtype(np.int64))}
@@ -49,6 +51,28 @@ def test_what_was_returned_and_what_was_given_stay_apart() -> None:
     given_obs["obs"][:] = 77
     one[:] = 88
     assert push(stack, [2], [False]) == [[1, 2]]
+
+
+def test_a_loaded_stack_gives_what_the_saved_one_gives() -> None:
+    specs = {"obs": ONE["obs"], "obs.left/right": ArraySpec((2,), np.dtype(np.uint8))}
+    rng = np.random.default_rng(0)
+
+    def seen(stacks: FrameStack, number: int, *first: bool) -> bytes:
+        obs = {"obs": np.full(2, number), "obs.left/right": np.full((2, 2), number, np.uint8)}
+        return b"".join(stack.tobytes() for stack in stacks.push(obs, np.array(first)).values())
+
+    for window in (1, 2, 4):
+        one, two = FrameStack(specs, 2, window), FrameStack(specs, 2, window)
+        for number in range(9):
+            state, again = one.state(), one.state()
+            read = from_bytes(to_bytes(state), "")
+            two.load(read)
+            first = rng.random(2) < 0.3
+            assert seen(one, number, *first) == seen(two, number, *first)
+            assert equal_trees(dict(one.state()), dict(two.state()))
+            # neither what was saved nor what was loaded moves along
+            assert equal_trees(dict(state), dict(again)) and equal_trees(dict(state), read)
+            seen(two, 99, True, False)
 
 
 @examples(40)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.errors import CorruptMemoryError
+from core.storage.codecs import Zstd
 from core.storage.columns import Chunking, plan_column
 from core.storage.plan import plan_store
 from core.storage.ring import RingBuffer
@@ -100,3 +101,59 @@ def test_a_chunk_that_unpacks_to_another_size_is_broken(size: int) -> None:
     column._entries["length"][0, 2] = len(blob)
     with pytest.raises(CorruptMemoryError, match="chunk 2 of lane 0 is broken"):
         read(ring)
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4", "zstd"])
+@pytest.mark.parametrize("shape", [(3, SIDE, SIDE), (9, SIDE, SIDE), (8, SIDE * SIDE), (8, SIDE)])
+def test_what_is_to_be_filled_has_the_shape_of_what_is_read(codec: str, shape) -> None:
+    ring = ring_of(codec, 60)
+    write(ring, still(60))
+    where = ring.where(np.zeros(8, np.int64), np.arange(50, 58))
+    with pytest.raises(ValueError):
+        ring.gather("f", where, np.zeros(shape, np.uint8))
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_what_cannot_be_filled_directly_is_copied_into(codec: str) -> None:
+    ring, frames = ring_of(codec, 60), still(60)
+    write(ring, frames)
+    where = ring.where(np.zeros(8, np.int64), np.arange(50, 58))
+    wide = np.zeros((8, SIDE, SIDE * 2), np.uint8)
+    for out in (wide[:, :, ::2], np.zeros((8, SIDE, SIDE), np.float32)):
+        assert ring.gather("f", where, out) is out
+        assert np.array_equal(out, frames[50:58])
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("offset", 10**13), ("offset", -1), ("length", 10**6), ("length", 0), ("chunk", 7),
+     ("prior", 200), ("form", 0), ("form", 3)],
+)  # fmt: skip
+def test_a_broken_index_is_named_before_it_is_followed(codec: str, field: str, value: int) -> None:
+    ring = ring_of(codec, 100)
+    write(ring, still(100))
+    ring.check()
+    good = copied(ring.state())
+    ring._chunks[0]._entries[field][0, 3] = value
+    with pytest.raises(CorruptMemoryError, match="the index of chunk 3 of lane 0 is broken"):
+        ring.check()
+    bad = copied(ring.state())
+    with pytest.raises(CorruptMemoryError, match="the index of chunk 3"):
+        ring_of(codec, 100).load(bad)
+    ring.load(good)
+    ring.check()
+
+
+def test_a_header_that_promises_too_much_is_not_believed() -> None:
+    codec = Zstd()
+    packed = np.frombuffer(codec.compress(np.zeros(10**6, np.uint8)), np.uint8)
+    assert len(codec.decompress(packed, 10**6)) == 10**6
+    assert len(codec.decompress(packed, 10**6 - 1)) == 0
+
+
+def copied(tree):
+    """A tree whose arrays are its own."""
+    if isinstance(tree, dict):
+        return {name: copied(part) for name, part in tree.items()}
+    return tree.copy() if isinstance(tree, np.ndarray) else tree

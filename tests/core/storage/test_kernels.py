@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from core.storage import kernels, machine
-from core.storage.copies import copy_exact, copy_wild
+from core.storage import kernels, layout
+from core.storage.kernels import copy_exact, copy_wild
 from core.storage.layout import LZ4, RAW, SLACK, frame_bound, length_width, stream_bound
 
 from ...conftest import examples
@@ -272,7 +272,7 @@ def test_copies(count: int) -> None:
 
 @njit
 def ends(word: int) -> tuple[int, int]:
-    return machine.first_byte(word), machine.last_byte(word)
+    return kernels.first_byte(word), kernels.last_byte(word)
 
 
 @examples(100)
@@ -282,4 +282,8 @@ def test_the_first_and_the_last_byte_of_a_word(data: bytes) -> None:
     there = [place for place, byte in enumerate(data) if byte]
     assert ends(word) == (there[0], there[-1])
     number = np.uint64(word)
-    assert (machine._first_byte(number), machine._last_byte(number)) == (there[0], there[-1])
+    assert (kernels._first_byte(number), kernels._last_byte(number)) == (there[0], there[-1])
+
+
+def test_the_constants_that_are_compiled_in_are_those_of_the_layout() -> None:
+    assert (kernels.SLACK, kernels.RAW) == (layout.SLACK, layout.RAW)
