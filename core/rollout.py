@@ -70,10 +70,6 @@ class Rollout:
         self._first, self.waiting = np.array(state["first"]), state["waiting"]
         return True
 
-    def remember(self) -> None:
-        """Tells the writer of the open episodes, as if they began here: its memory is new."""
-        self._writer.start(self._obs)
-
     def step(self, clock: int) -> int:
         """One step of every lane that plays; gives how many steps that were."""
         self._restart()

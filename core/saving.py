@@ -53,8 +53,6 @@ class Past(NamedTuple):
 
     rollout: Tree
     recorder: Tree
-    remembered: bool
-    """Whether the memory is what it was."""
 
 
 def take_up(
@@ -68,15 +66,15 @@ def take_up(
     if RUN not in checkpoint:
         raise UsageError("that checkpoint holds weights alone, and no run to go on from")
     past: Tree = checkpoint[RUN]
-    remembered = True
+    rollout = dict(past["rollout"])
     parts.clock.step = checkpoint["step"]
     parts.agent.load(checkpoint)
     if "memory" in past:
         parts.memory.load(past["memory"])
     elif not _filled(log, parts.clock.step, say):
-        remembered = False
+        rollout.pop("env", None)  # a memory that begins within an episode would pad its stacks
         say("the memory was not saved: it is filled anew, and nothing is learnt until it is ready")
-    return Past(past["rollout"], past["recorder"], remembered)
+    return Past(rollout, past["recorder"])
 
 
 def _filled(log: MemoryLog | None, step: int, say: Callable[[str], None]) -> bool:

@@ -1,8 +1,7 @@
 """EpisodeParameterMemory: policy parameters, with the returns that they earned."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,11 @@ from ..options import option
 from ..parameters.generation import Generation, Vector
 from ..parameters.kept import RECORD, Kept
 from ..parameters.returns import OpenEpisodes, ReturnWriter, plan_results, result_ring
-from ..parameters.store import Remember, bytes_full, make_store
+from ..parameters.store import ParameterPlan, Remember, bytes_full, make_store
 from ..parameters.tally import Tally
 from ..types import Batch, Tree, Unit
+
+PARTS: Final = ("kept", "results", "open", "tally")
 
 
 class EpisodeParameterOptions(MemoryOptions):
@@ -27,24 +28,6 @@ class EpisodeParameterOptions(MemoryOptions):
     generations: int = option(
         32, ge=1, unit="generations", help="newest generations whose candidates can be rebuilt"
     )
-
-
-@dataclass(frozen=True)
-class ParameterPlan:
-    """What the memory takes when full."""
-
-    bytes_full: int
-    rows_full: int
-
-    @property
-    def bytes_low(self) -> int:
-        """See `Plan.bytes_low`: nothing is compressed."""
-        return self.bytes_full
-
-    @property
-    def bytes_high(self) -> int:
-        """See `Plan.bytes_high`."""
-        return self.bytes_full
 
 
 class EpisodeParameterMemory(Memory):
@@ -77,11 +60,13 @@ class EpisodeParameterMemory(Memory):
         self._results = result_ring(context.shared.num_envs, self._slots)
         self._open = OpenEpisodes(context.shared.num_envs)
         self._tally = Tally(self._results, self._kept)
+        parts = (self._kept, self._results, self._open, self._tally)
+        self._parts = dict(zip(PARTS, parts, strict=True))
         self._bytes_full = self.plan(options, context).bytes_full
 
     def writer(self, lanes: Sequence[int] | None = None) -> ReturnWriter:
         """See `Memory.writer`."""
-        chosen = range(self._results.plan.lanes) if lanes is None else lanes
+        chosen = range(len(self._results.heads)) if lanes is None else lanes
         return ReturnWriter(self._results, np.array(chosen, np.int64), self._open)
 
     def begin(self, generation: Generation) -> None:
@@ -139,14 +124,10 @@ class EpisodeParameterMemory(Memory):
 
     def state(self) -> Tree:
         """See `Memory.state`."""
-        parts = {"kept": self._kept.state(), "results": self._results.state()}
-        parts |= {"open": self._open.state(), "tally": self._tally.state()}
-        return {**super().state(), **parts}
+        return {**super().state(), **{name: part.state() for name, part in self._parts.items()}}
 
     def load(self, state: Tree) -> None:
         """See `Memory.load`."""
         super().load(state)
-        self._kept.load(state["kept"])
-        self._results.load(state["results"])
-        self._open.load(state["open"])
-        self._tally.load(state["tally"])
+        for name, part in self._parts.items():
+            part.load(state[name])

@@ -1,5 +1,6 @@
 """Where candidates are kept: as copies, as float16 differences, or as the seeds they grew from."""
 
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -187,3 +188,21 @@ def bytes_full(remember: Remember, slots: int, size: int, generations: int) -> i
     """Bytes of a store with every slot filled."""
     each = {"copies": 4 * size, "float16": 2 * size + 8, "seeds": 17}[remember]
     return slots * each + (0 if remember == "copies" else generations * size * 8)
+
+
+@dataclass(frozen=True)
+class ParameterPlan:
+    """What the memory takes when full."""
+
+    bytes_full: int
+    rows_full: int
+
+    @property
+    def bytes_low(self) -> int:
+        """See `Plan.bytes_low`: nothing is compressed."""
+        return self.bytes_full
+
+    @property
+    def bytes_high(self) -> int:
+        """See `Plan.bytes_high`."""
+        return self.bytes_full

@@ -77,13 +77,10 @@ def _begin(parts: Parts, rollout: Rollout, recorder: Recorder, past: Past | None
         return
     step = parts.clock.step
     exact = rollout.resume(past.rollout, seeds.integers("env", lanes, RESUMED, step))
-    if exact and not past.remembered:
-        rollout.remember()
     recorder.say(f"going on from step {step:,}")
     if not exact:
         recorder.say(
-            "the environment cannot be put back to where it was: the open episodes end there, "
-            "truncated, and new ones begin"
+            "the open episodes cannot go on: they end there, truncated, and new ones begin"
         )
 
 

@@ -15,12 +15,12 @@ from tests.harness import cli, comparable, flags, only_folder, rows_of, start_cl
 
 KILLS = 12 if SOAK else 2
 KEYS: dict[str, dict[str, Any]] = {
-    "dqn_cartpole": {"steps": 3_000, "eval_freq": 1_000, "learn_start": 200, "log_freq": 100,
+    "dqn_cartpole": {"steps": 1_500, "eval_freq": 600, "learn_start": 200, "log_freq": 100,
                      "checkpoint_freq": 200},
-    "acer_cartpole": {"steps": 6_000, "eval_freq": 3_000, "replay_start": 500, "log_freq": 200,
+    "acer_cartpole": {"steps": 3_000, "eval_freq": 1_400, "replay_start": 500, "log_freq": 200,
                       "checkpoint_freq": 400},
-    "es_cartpole": {"steps": 6_000, "eval_freq": 3_000, "log_freq": 200, "checkpoint_freq": 400},
-    "dqn_catch": {"steps": 4_000, "eval_freq": 2_000, "log_freq": 200, "checkpoint_freq": 400,
+    "es_cartpole": {"steps": 3_000, "eval_freq": 1_400, "log_freq": 200, "checkpoint_freq": 400},
+    "dqn_catch": {"steps": 2_000, "eval_freq": 900, "log_freq": 200, "checkpoint_freq": 400,
                   "game": "counter", "observation": "pixels", "size": 20},
 }  # fmt: skip
 

@@ -62,9 +62,9 @@ def test_a_loaded_stack_gives_what_the_saved_one_gives() -> None:
         return b"".join(stack.tobytes() for stack in stacks.push(obs, np.array(first)).values())
 
     for window in (1, 2, 4):
-        one, two = FrameStack(specs, 2, window), FrameStack(specs, 2, window)
+        one = FrameStack(specs, 2, window)
         for number in range(9):
-            state, again = one.state(), one.state()
+            two, state, again = FrameStack(specs, 2, window), one.state(), one.state()
             read = from_bytes(to_bytes(state), "")
             two.load(read)
             first = rng.random(2) < 0.3
