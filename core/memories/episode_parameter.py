@@ -61,7 +61,7 @@ class EpisodeParameterMemory(Memory):
         self._open = OpenEpisodes(context.shared.num_envs)
         self._tally = Tally(self._results, self._kept)
         parts = (self._kept, self._results, self._open, self._tally)
-        self._parts = dict(zip(PARTS, parts, strict=True))
+        self._parts: dict[str, Any] = dict(zip(PARTS, parts, strict=True))
         self._bytes_full = self.plan(options, context).bytes_full
 
     def writer(self, lanes: Sequence[int] | None = None) -> ReturnWriter:
