@@ -118,6 +118,8 @@ class RowWriter:
         self._episode = np.full(ring.plan.lanes, -1, np.int32)
         self._newest: Where | None = None
         """Where the newest rows of all lanes lie, if they were written together."""
+
+        self._loads = ring.loads
         self._recall()
 
     def _recall(self) -> None:
@@ -175,9 +177,9 @@ class RowWriter:
             "terminal": terminal,
             **extras,
         }
-        rows, newest = self._ring.heads[lanes] - 1, self._newest
-        if newest is None or lanes is not self._lanes or (newest.rows != rows).any():
-            newest = self._ring.where(lanes, rows)
+        newest = self._newest
+        if newest is None or lanes is not self._lanes or self._loads != self._ring.loads:
+            newest = self._ring.where(lanes, self._ring.heads[lanes] - 1)
         self._ring.write(newest, step)
         age, episode = following_age(self._age[lanes]), self._episode[lanes]
         self._push(lanes, next_obs, terminated | truncated, age, episode, cut=lanes[:0])
@@ -207,6 +209,7 @@ class RowWriter:
             self._ring.write(newest, {"closing": np.ones(len(cut), np.bool_)})
         self._ring.publish(lanes)
         self._newest = where if lanes is self._lanes else None
+        self._loads = self._ring.loads
         self._open[lanes], self._age[lanes], self._episode[lanes] = ~closing, age, episode
 
 

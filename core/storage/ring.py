@@ -27,6 +27,9 @@ class RingBuffer:
         allocator = allocator or Heap()
         self.plan = plan
         self.tier = allocator.tier
+        self.loads = 0
+        """How often it took over a saved state, after which no row is where it was."""
+
         self.short_of_bytes = False
         """Whether rows ever went for want of bytes, before there were too many of them."""
         self.heads = np.zeros(plan.lanes, np.int64)
@@ -129,6 +132,7 @@ class RingBuffer:
         for target, source in pairs:
             if target.shape != source.shape or target.dtype != source.dtype:
                 raise ValueError(f"a store of shape {source.shape}, not {target.shape}")
+        self.loads += 1
         for target, source in pairs:
             target[...] = source
         for chunks in self._chunks:

@@ -85,6 +85,7 @@ class RingLog:
         """Fills the ring, whatever it held. Raises CorruptMemoryError where rows are missing."""
         ring, heads, tails = self._ring, state["heads"], state["tails"]
         arrays, chunked = ring.arrays, ring.chunked
+        ring.loads += 1
         for column in chunked:
             column.empty(tails)
         got = np.tile(tails, (len(arrays) + len(chunked), 1))

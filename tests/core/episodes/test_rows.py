@@ -301,3 +301,16 @@ def test_an_episode_without_end_outlives_its_counter() -> None:
     assert column(ring, "obs") == [0, 1, 2, 3, 4]
     ring.evict(np.array([0]), np.array([1]))  # the first row's age was never true
     check_rows(ring)
+
+
+def test_a_writer_does_not_write_where_rows_lay_before_a_load() -> None:
+    ring, other = make(), make()
+    one, two = (RowWriter(each, ENV, np.array([0])) for each in (ring, other))
+    for writer, steps in ((one, 1), (two, 4)):
+        writer.start(obs(0))
+        for at in range(steps):
+            step(writer, at + 1)
+    ring.load(other.state())
+    assert column(ring, "reward")[:4] == [10, 20, 30, 40]
+    step(one, 9)
+    assert column(ring, "reward")[:5] == [10, 20, 30, 40, 90]
