@@ -17,6 +17,7 @@ from safetensors.numpy import load as load_bytes
 from safetensors.numpy import save as save_bytes
 from safetensors.numpy import save_file
 
+from .durable import flush
 from .errors import EngramError, RunFailedError
 from .types import Array, Tree
 
@@ -106,15 +107,6 @@ def save(path: Path, tree: Tree) -> None:
         flush(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """Makes a file, or the names in a folder, survive a loss of power."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from ..durable import flush
 from ..errors import CorruptMemoryError, RunFailedError, UsageError
 
 MANIFEST: Final = "manifest.sqlite"
@@ -159,7 +160,7 @@ class Log:
         with self._failing():
             self._begin_writing()
             size = self._sync()
-            flush_folder(self.folder)
+            flush(self.folder)
             rows = [(*place, row) for place, row in self._next.items()]
             values = (self._number, size, json.dumps(list(tails)), state)
             with self._transaction():
@@ -253,15 +254,6 @@ def record_sum(key: Key, size: int, views: Sequence[Any]) -> int:
     for view in views:
         crc = zlib.crc32(view, crc)
     return crc
-
-
-def flush_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_segment(path: Path, most: int | None) -> Iterator[tuple[Key, bytes]]:
