@@ -54,6 +54,7 @@ class ChunkedColumn:
             if chunk >= 0:
                 self._drop(lane, min(int(tails[place]) // self._frames, chunk))
                 tails[place] = max(tails[place], self._close(lane, chunk) * self._frames)
+            self._open_chunk[lane] = chunk + 1
         return tails
 
     def _drop(self, lane: int, oldest: int) -> None:
@@ -85,7 +86,6 @@ class ChunkedColumn:
         stored = np.ascontiguousarray(to_stored(self.plan, values))
         frames = stored.view(np.uint8).reshape(len(stored), self._size)
         self._unpadded[self._places(where.lanes, where.rows)] = frames
-        self._open_chunk[where.lanes] = where.rows // self._frames
 
     def _places(self, lanes: Array, rows: Array) -> Array:
         """Where rows of an open chunk lie: its two buffers a lane are a ring of their own."""
