@@ -118,6 +118,8 @@ def test_a_commit_costs_what_is_new(tmp_path: Path, codec: str) -> None:
     first = sum(files(tmp_path).values())
     twin.live(bytes(40))  # one percent
     log.commit()
+    if codec == "raw":  # records hold many rows each: their heads are nothing beside them
+        assert first < 1.02 * 4_000 * twin.memory.ring.plan.bytes_per_row
     second = sum(files(tmp_path).values())
     assert second - first <= 0.05 * first
     log.commit()

@@ -6,6 +6,7 @@ import pytest
 from core.errors import CorruptMemoryError
 from core.storage.codecs import Zstd
 from core.storage.columns import Chunking, plan_column
+from core.storage.layout import RAW
 from core.storage.plan import plan_store
 from core.storage.ring import RingBuffer
 from core.types import ArraySpec
@@ -143,6 +144,37 @@ def test_a_broken_index_is_named_before_it_is_followed(codec: str, field: str, v
         ring_of(codec, 100).load(bad)
     ring.load(good)
     ring.check()
+
+
+def test_the_newest_closed_chunk_is_looked_at_too() -> None:
+    ring = ring_of("lz4", 100)
+    write(ring, still(100))
+    ring._chunks[0]._entries["prior"][0, 5] = 9
+    with pytest.raises(CorruptMemoryError, match="the index of chunk 5 of lane 0 is broken"):
+        ring.check()
+
+
+def test_only_a_raw_chunk_is_as_long_as_its_frames() -> None:
+    ring = ring_of("lz4", 100)
+    write(ring, NOISE[:100])
+    assert ring._chunks[0]._entries["form"][0, 2] == RAW
+    ring._chunks[0]._entries["form"][0, 2] = 3
+    with pytest.raises(CorruptMemoryError, match="the index of chunk 2"):
+        ring.check()
+
+
+@pytest.mark.parametrize("saved_after", [40, 100, 250, 400])
+def test_what_is_being_learnt_goes_on_where_it_was(saved_after: int) -> None:
+    frames = still(900)
+    one, two = (ring_of("zstd", 600, dictionary=True) for _ in range(2))
+    write(one, frames[:saved_after])
+    two.load(copied(one.state()))
+    for ring in (one, two):
+        write(ring, frames[saved_after:])
+    bases = [ring._chunks[0]._coder.priors.bases for ring in (one, two)]
+    assert np.array_equal(*bases)
+    assert len(bases[0]) == 2
+    assert one.usage() == two.usage()
 
 
 def test_a_header_that_promises_too_much_is_not_believed() -> None:
