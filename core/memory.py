@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -38,6 +39,9 @@ class MemoryContext:
     forecasts: Mapping[str, float] = field(default_factory=dict)
     """Bytes that a compressed picture of a column is expected to take, as far as that is known."""
 
+    folder: Path | None = None
+    """Where a memory on disk lies, and where it is saved."""
+
 
 class Plan(Protocol):
     """What a memory will take and hold."""
@@ -53,6 +57,14 @@ class Plan(Protocol):
     @property
     def bytes_high(self) -> int:
         """Bytes that it never exceeds."""
+
+    @property
+    def tiers(self) -> Mapping[str, int]:
+        """Bytes of `bytes_full` by tier: heap, shared, disk."""
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes on disk that its log never exceeds, where it is saved in one."""
 
     @property
     def rows_full(self) -> int:

@@ -12,25 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from .checkpoint import BrokenCheckpointError, from_bytes, to_bytes
-from .errors import CorruptMemoryError
-from .memory import Plan
+from .errors import CorruptMemoryError, RunFailedError
 from .row_memory import RingMemory
-from .storage.log import SEGMENT_BYTES, Log
+from .storage.log import Log
 from .storage.ring_log import RingLog, about
 from .types import Tree
 
 NOTHING: Final[Mapping[str, Any]] = {}
-LEAST_SEGMENT: Final = 1 << 20
-
-
-def segment_bytes(plan: Plan) -> int:
-    """Bytes of a segment: a sixteenth of the memory, since segments go as a whole."""
-    return min(max(plan.bytes_high // 16, LEAST_SEGMENT), SEGMENT_BYTES)
-
-
-def bytes_on_disk(plan: Plan) -> int:
-    """Bytes that a saved memory never exceeds: the segments at both ends hold rows that went."""
-    return plan.bytes_high + 3 * segment_bytes(plan)
 
 
 class MemoryLog:
@@ -42,9 +30,14 @@ class MemoryLog:
         Raises UsageError where the folder holds a memory of another shape, naming what differs.
         """
         self._memory = memory
-        size = segment or segment_bytes(memory.ring.plan)
+        size = segment or memory.ring.plan.segment_bytes
         self._log = Log(folder, about(memory.ring), size)
         self._rows = RingLog(memory.ring, self._log)
+
+    @property
+    def due(self) -> bool:
+        """Whether so much is new that it has to be committed before much more is written."""
+        return self._rows.due
 
     def commit(self, extra: Tree = NOTHING) -> None:
         """Saves what is new, and `extra` with it; all of it counts, or nothing.
@@ -53,7 +46,12 @@ class MemoryLog:
         """
         self._rows.append_new()
         state = {"ring": self._rows.state(), "own": self._memory.own_state(), "extra": extra}
+        try:
+            self._memory.ring.flush()
+        except OSError as error:
+            raise RunFailedError(f"'{self._log.folder}' takes no more: {error}") from None
         self._log.commit(self._memory.ring.tails.tolist(), to_bytes(state))
+        self._rows.committed()
 
     def load(
         self,
@@ -84,6 +82,10 @@ class MemoryLog:
         if commits:
             raise CorruptMemoryError(f"{self._log.folder} holds no whole commit to go on from")
         return None
+
+    def clear(self) -> None:
+        """Forgets every commit: the memory is filled anew."""
+        self._log.clear()
 
     def close(self) -> None:
         """Closes the files; what was not committed does not count."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Protocol, Self, cast
 
 import numpy as np
@@ -13,9 +14,13 @@ from .memory import Memory, MemoryContext, MemoryOptions
 from .options import SharedOptions, option
 from .sampling.uniform import Draw, LegalStarts, Sampler
 from .sizes import size_of
+from .storage.allocators import Allocator, Heap
 from .storage.columns import Chunking, ColumnPlan, FloatRule, FrameCodec, FrameRule
-from .storage.plan import StorePlan, plan_store
+from .storage.disk import Disk
+from .storage.plan import Storage, StorePlan, plan_store
 from .storage.ring import RingBuffer
+from .storage.shared import Shared
+from .storage.view import RingView
 from .types import Batch, Columns, Tree
 
 
@@ -40,12 +45,31 @@ class RowMemoryOptions(MemoryOptions):
     frame_dictionary: bool = option(
         False, help="zstd: learn a dictionary from the first pictures; halves quiet games"
     )
+    storage: Storage = option(
+        "heap",
+        help="where it lies: private memory; memory that other processes read and write; disk, "
+        "for what is larger than memory",
+    )
+    disk_tmpfs: bool = option(
+        False, help="let storage disk lie on a file system that is itself memory"
+    )
 
     @model_validator(mode="after")
     def _dictionary(self) -> Self:
         if self.frame_dictionary and self.frame_codec != "zstd":
             raise ValueError("frame_dictionary with frame_codec zstd alone")
         return self
+
+
+def allocator(options: RowMemoryOptions, folder: Path | None) -> Allocator:
+    """Where the bytes go. Raises UsageError where that tier cannot be used."""
+    if options.storage == "heap":
+        return Heap()
+    if options.storage == "shared":
+        return Shared()
+    if folder is None:
+        raise UsageError("a memory of storage disk needs a folder to lie in")
+    return Disk(folder, options.disk_tmpfs)
 
 
 class UnitReader(Protocol):
@@ -84,13 +108,15 @@ class RingMemory(Memory):
     def columns(cls, options: MemoryOptions, context: MemoryContext) -> list[ColumnPlan]:
         """How a row is laid out."""
         own = cast(RowMemoryOptions, options)
-        chunking = Chunking(own.frame_codec, own.chunk_frames, own.frame_dictionary)
+        kept = own.storage == "disk"
+        chunking = Chunking(own.frame_codec, own.chunk_frames, own.frame_dictionary, kept)
         return plan_rows(context.env, context.extras, own.frames, own.float_frames, chunking)
 
     @classmethod
     def pictures(cls, options: MemoryOptions, context: MemoryContext) -> tuple[str, ...]:
         """See `Memory.pictures`."""
-        return tuple(x.name for x in cls.columns(options, context) if x.kind == "chunks")
+        columns = cls.columns(options, context)
+        return tuple(x.name for x in columns if x.kind == "chunks" and x.chunking.codec != "raw")
 
     @classmethod
     def forecast(
@@ -108,7 +134,7 @@ class RingMemory(Memory):
         own, lanes = cast(RowMemoryOptions, options), context.shared.num_envs
         columns = cls.columns(options, context)
         least, keys = cls.least_rows(context.shared)
-        free = plan_store(columns, lanes, own.memory_limit)
+        free = plan_store(columns, lanes, own.memory_limit, own.storage)
         if free.rows_per_lane < least:
             raise UsageError(
                 f"memory_limit {own.memory_limit} gives each of {lanes} envs "
@@ -126,7 +152,9 @@ class RingMemory(Memory):
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         super().__init__(options, context)
         self._env = context.env
-        self._ring = RingBuffer(self.plan(options, context))
+        own = cast(RowMemoryOptions, options)
+        self._ring = RingBuffer(self.plan(options, context), allocator(own, context.folder))
+        self._view = RingView(self._ring)
 
     def writer(self, lanes: Sequence[int] | None = None) -> RowWriter:
         """See `Memory.writer`."""
@@ -135,7 +163,7 @@ class RingMemory(Memory):
 
     def __len__(self) -> int:
         """See `Memory.__len__`."""
-        return len(self.starts)
+        return self._view.steadily(lambda: len(self.starts))
 
     def sample(
         self,
@@ -145,8 +173,12 @@ class RingMemory(Memory):
         out: Batch | None = None,
     ) -> Batch:
         """See `Memory.sample`."""
-        draw = self._sampler.draw(self.starts, batch_size, self._rng)
-        return self.reader.read(draw, columns, out)
+
+        def read() -> Batch:
+            draw = self._sampler.draw(self.starts, batch_size, self._rng)
+            return self.reader.read(draw, columns, out)
+
+        return self._view.steadily(read)
 
     @property
     def rows(self) -> int:

@@ -7,7 +7,7 @@ So every observation is stored once, and the successor of a step is always the n
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,8 @@ Evict = Callable[[RingBuffer, NDArray[np.int64]], None]
 class RowWriter:
     """Writes the episodes of its lanes into a ring. One writer a lane; it knows no sampler.
 
+    Of a ring in shared memory a writer can be pickled into another process.
+
     All arguments are batched over the lanes that `lanes` names (by default all of the writer's),
     and copied: what the caller does to its arrays afterwards changes nothing.
     """
@@ -106,6 +108,7 @@ class RowWriter:
         evict: Evict | None = None,
     ) -> None:
         self._ring = ring
+        self._env = env
         self._evict = evict
         self._observations = tuple(env.observations)
         columns = {plan.name for plan in ring.plan.columns}
@@ -122,8 +125,13 @@ class RowWriter:
         self._loads = ring.loads
         self._recall()
 
+    def __reduce__(self) -> Any:
+        return RowWriter, (self._ring, self._env, self._lanes, self._evict)
+
     def _recall(self) -> None:
         """Takes up the lanes where an earlier writer left them."""
+        if not self._ring.alone:
+            self._ring.recall(self._lanes)
         lanes = self._lanes[self._ring.heads[self._lanes] > 0]
         newest = self._ring.where(lanes, self._ring.heads[lanes] - 1)
         self._open[lanes] = ~self._ring.gather("closing", newest)

@@ -4,10 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.ring import RingBuffer
+from ..storage.view import Rows
 
 
 def first_rows(
-    ring: RingBuffer, lanes: NDArray[np.int64], episodes: NDArray[np.int64]
+    ring: Rows, lanes: NDArray[np.int64], episodes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The first held row of each episode, or the lane's head where it has not begun: O(log rows).
 
@@ -27,7 +28,7 @@ def first_rows(
 class EpisodeIndex:
     """The episodes that a ring holds, numbered along each lane; see `ByEpisode`."""
 
-    def __init__(self, ring: RingBuffer, window: int) -> None:
+    def __init__(self, ring: Rows, window: int) -> None:
         self._ring = ring
         self._reach = window - 1
 

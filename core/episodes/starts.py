@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.ring import RingBuffer
+from ..storage.view import Rows
 
 
 class TransitionStarts:
@@ -13,7 +13,7 @@ class TransitionStarts:
     frames to eviction is no start. Every other step is one, the newest included.
     """
 
-    def __init__(self, ring: RingBuffer, window: int) -> None:
+    def __init__(self, ring: Rows, window: int) -> None:
         self._ring = ring
         self._reach = window - 1
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sampling.uniform import Draw, LegalStarts
-from ..storage.ring import RingBuffer
+from ..storage.view import Rows
 from .rows import unit_id
 
 
@@ -27,7 +27,7 @@ class Episode:
     """Whether its first row is held."""
 
 
-def summaries(ring: RingBuffer) -> list[Episode]:
+def summaries(ring: Rows) -> list[Episode]:
     """Every episode of every lane, oldest first."""
     found: list[Episode] = []
     for lane in range(ring.plan.lanes):
@@ -37,7 +37,7 @@ def summaries(ring: RingBuffer) -> list[Episode]:
     return found
 
 
-def _of_lane(ring: RingBuffer, lane: int, rows: NDArray[np.int64]) -> list[Episode]:
+def _of_lane(ring: Rows, lane: int, rows: NDArray[np.int64]) -> list[Episode]:
     where = ring.where(np.full(len(rows), lane), rows)
     names = ("episode", "closing", "terminal", "reward", "age")
     episode, closing, terminal, reward, age = (ring.gather(name, where) for name in names)
@@ -61,9 +61,7 @@ def _of_lane(ring: RingBuffer, lane: int, rows: NDArray[np.int64]) -> list[Episo
     return found
 
 
-def newest_windows(
-    ring: RingBuffer, starts: LegalStarts, length: int
-) -> tuple[Draw, NDArray[np.int64]]:
+def newest_windows(ring: Rows, starts: LegalStarts, length: int) -> tuple[Draw, NDArray[np.int64]]:
     """The newest `length` steps of each lane, cut where episodes end: starts, and steps each."""
     lanes: list[int] = []
     firsts: list[int] = []
@@ -81,9 +79,7 @@ def newest_windows(
     return draw, np.array(counts, np.int64)
 
 
-def _newest_steps(
-    ring: RingBuffer, starts: LegalStarts, lane: int, length: int
-) -> NDArray[np.int64]:
+def _newest_steps(ring: Rows, starts: LegalStarts, lane: int, length: int) -> NDArray[np.int64]:
     """Rows of a lane's newest `length` legal starts, or of all if there are fewer."""
     tail, newest = int(ring.tails[lane]), int(ring.heads[lane]) - 1
     # a step has one closing row of its own at most, so that twice as many rows hold them all,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..options import SharedOptions
 from ..sampling.uniform import Draw
-from ..storage.ring import RingBuffer
+from ..storage.view import Rows
 from ..types import NEXT, Array, Batch, EnvSpec, filled
 from .n_step import NStep, n_step_sum
 from .rows import unit_id
@@ -22,7 +22,7 @@ class TransitionReader:
     """
 
     def __init__(
-        self, ring: RingBuffer, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
+        self, ring: Rows, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
     ) -> None:
         self._ring = ring
         self._observations = tuple(env.observations)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..options import SharedOptions
 from ..sampling.uniform import Draw
-from ..storage.ring import RingBuffer
+from ..storage.view import Rows
 from ..types import Array, Batch, EnvSpec, filled
 from .rows import unit_id
 from .stacking import stack_offsets
@@ -35,7 +35,7 @@ class WindowReader:
     """
 
     def __init__(
-        self, ring: RingBuffer, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
+        self, ring: Rows, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
     ) -> None:
         self._ring = ring
         self._observations = tuple(env.observations)

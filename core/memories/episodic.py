@@ -47,21 +47,25 @@ class EpisodicMemory(RingMemory):
     def __init__(self, options: EpisodicOptions, context: MemoryContext) -> None:
         super().__init__(options, context)
         shared = context.shared
-        self.starts = TransitionStarts(self._ring, shared.window_length)
+        self.starts = TransitionStarts(self._view, shared.window_length)
         by_step = options.draw == "steps"
         self._sampler = (
-            Uniform() if by_step else ByEpisode(EpisodeIndex(self._ring, shared.window_length))
+            Uniform() if by_step else ByEpisode(EpisodeIndex(self._view, shared.window_length))
         )
-        self.reader = WindowReader(self._ring, context.env, context.extras, shared)
+        self.reader = WindowReader(self._view, context.env, context.extras, shared)
 
     def latest(self, columns: Sequence[str] | None = None) -> Batch:
         """The newest `trajectory_length` steps of each lane, as windows that end with episodes.
 
         Nothing is drawn: these are the steps that the newest policy made, oldest first.
         """
-        draw, most = newest_windows(self._ring, self.starts, self.reader.length)
-        return self.reader.read(draw, columns, most=most)
+
+        def newest() -> Batch:
+            draw, most = newest_windows(self._view, self.starts, self.reader.length)
+            return self.reader.read(draw, columns, most=most)
+
+        return self._view.steadily(newest)
 
     def episodes(self) -> list[Episode]:
         """What is held of each episode, lane by lane, oldest first."""
-        return summaries(self._ring)
+        return self._view.steadily(lambda: summaries(self._view))

@@ -33,5 +33,5 @@ class SequentialMemory(RingMemory):
         super().__init__(options, context)
         shared = context.shared
         self._sampler = Uniform()
-        self.starts = TransitionStarts(self._ring, shared.window_length)
-        self.reader = TransitionReader(self._ring, context.env, context.extras, shared)
+        self.starts = TransitionStarts(self._view, shared.window_length)
+        self.reader = TransitionReader(self._view, context.env, context.extras, shared)

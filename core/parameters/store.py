@@ -1,5 +1,6 @@
 """Where candidates are kept: as copies, as float16 differences, or as the seeds they grew from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -196,6 +197,16 @@ class ParameterPlan:
 
     bytes_full: int
     rows_full: int
+
+    @property
+    def tiers(self) -> Mapping[str, int]:
+        """See `Plan.tiers`."""
+        return {"heap": self.bytes_full}
+
+    @property
+    def bytes_saved(self) -> int:
+        """See `Plan.bytes_saved`: it is part of checkpoints."""
+        return 0
 
     @property
     def bytes_low(self) -> int:

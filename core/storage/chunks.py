@@ -1,6 +1,9 @@
 """The chunked frame column: frames of a lane compressed a chunk at a time, without loss."""
 
-from collections.abc import Iterator
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +14,10 @@ from .allocators import Allocator
 from .arena import NONE, Arena
 from .coder import Coder
 from .columns import Where, to_stored
-from .layout import ENTRY, ChunkLayout
+from .layout import ENTRY, SLACK, ChunkLayout
+from .log import KEPT_COMMITS
+
+INT64: Final = np.dtype(np.int64)
 
 
 class ChunkedColumn:
@@ -19,67 +25,73 @@ class ChunkedColumn:
 
     The newest chunk of a lane is open, and raw; as its last row is followed by another, it is coded
     and closed. Two raw buffers are used in turn, so that a chunk's entry stands before its buffer
-    is used again.
+    is used again. Other processes may read while one writes a lane: nothing is written over before
+    the tail has moved over it, and an index entry is written after what it names.
     """
 
-    def __init__(self, layout: ChunkLayout, allocator: Allocator) -> None:
+    def __init__(self, layout: ChunkLayout, allocator: Allocator, name: str = "frames") -> None:
         lanes, size = layout.lanes, layout.size
         self.plan = layout.column
+        self.name = name
         self._frames = layout.frames
         self._size = self.plan.bytes_per_row
         self._open = allocator.allocate((lanes * 2 * layout.frames, size), np.dtype(np.uint8))
         self._unpadded = self._open[:, : self._size]
-        self._open_chunk = np.zeros(lanes, np.int64)
-        self._oldest = np.zeros(lanes, np.int64)
-        self._closed = np.full(lanes, NONE, np.int64)
-        self._entries = np.zeros((lanes, layout.entries), ENTRY)
+        self._open_chunk, self._oldest, self._ended = allocator.allocate((3, lanes), INT64)
+        self._entries = allocator.allocate((lanes, layout.entries), ENTRY)
         self._offsets = self._entries["offset"]
-        self._arena = Arena(allocator, lanes, layout.blocks, layout.block_bytes)
-        self._coder = Coder(layout)
+        data = allocator.kept(name, layout.arena_bytes + layout.spare_bytes + SLACK)
+        self._arena = Arena(data, lanes, layout.blocks, layout.block_bytes, layout.spare)
+        self._coder = Coder(layout, allocator)
+        self._committed: deque[NDArray[np.bool_]] = deque(maxlen=KEPT_COMMITS)
 
-    def make_room(
-        self, lanes: NDArray[np.int64], rows: NDArray[np.int64], tails: Array
-    ) -> Array | None:
-        """Prepares for a row each; gives the tails `[n]` that this leaves, or None for the same.
+    @property
+    def kept(self) -> bool:
+        """Whether closed chunks are where a restart finds them."""
+        return self.plan.chunking.kept
+
+    def make_room(self, lanes: NDArray[np.int64], rows: NDArray[np.int64], tails: Array) -> bool:
+        """Prepares for a row each; gives whether that took rows for want of bytes.
 
         Where a row begins a chunk, the chunk before it is closed. If the arena has no room, the
-        oldest chunks go, and the tail moves over them.
+        oldest chunks go, and the lane's tail in `tails` `[L]` moves over them first.
         """
         begun = np.flatnonzero(rows % self._frames == 0)
-        if not len(begun):
-            return None
-        tails = tails.copy()
+        short = False
         for place in begun:
             lane, chunk = int(lanes[place]), int(rows[place]) // self._frames - 1
             if chunk >= 0:
-                self._drop(lane, min(int(tails[place]) // self._frames, chunk))
-                tails[place] = max(tails[place], self._close(lane, chunk) * self._frames)
+                self._drop(lane, min(int(tails[lane]) // self._frames, chunk))
+                short |= self._close(lane, chunk, tails)
             self._open_chunk[lane] = chunk + 1
-        return tails
+        return short
 
     def _drop(self, lane: int, oldest: int) -> None:
         """Lets go of a lane's closed chunks before `oldest`."""
         first = int(self._oldest[lane])
-        for chunk in range(first, min(oldest, int(self._closed[lane]) + 1)):
+        for chunk in range(first, min(oldest, int(self._ended[lane]))):
             self._arena.free(lane, int(self._offsets[lane, chunk % self._offsets.shape[1]]))
         self._oldest[lane] = max(first, oldest)
 
-    def _close(self, lane: int, chunk: int) -> int:
-        """Codes a chunk and stores it, once; gives the oldest chunk that is still held."""
-        if self._closed[lane] >= chunk:  # a row was refused after it, and comes again
-            return int(self._oldest[lane])
+    def _close(self, lane: int, chunk: int, tails: Array) -> bool:
+        """Codes a chunk and stores it, once; gives whether the tail had to move for it."""
+        if self._ended[lane] > chunk:  # a row was refused after it, and comes again
+            return False
         first = (2 * lane + chunk % 2) * self._frames
-        form, prior, blob = self._coder.code(self._open[first : first + self._frames])
-        offset = self._arena.put(lane, blob)
-        while offset == NONE:
+        frames = self._open[first : first + self._frames]
+        form, prior, blob = self._coder.code(frames, learn=lane == 0)
+        short = False
+        while (offset := self._arena.put(lane, blob)) == NONE:
             if self._oldest[lane] >= chunk:
                 raise UsageError("the arena is too small to hold a chunk of frames a lane")
-            self._drop(lane, int(self._oldest[lane]) + 1)
-            offset = self._arena.put(lane, blob)
+            oldest = int(self._oldest[lane]) + 1
+            short |= bool(tails[lane] < oldest * self._frames)
+            tails[lane] = max(int(tails[lane]), oldest * self._frames)
+            self._drop(lane, oldest)
         entry = (chunk, offset, len(blob), form, prior)
         self._entries[lane, chunk % self._entries.shape[1]] = entry
-        self._closed[lane] = chunk
-        return int(self._oldest[lane])
+        self._ended[lane] = chunk + 1
+        return short
 
     def write(self, where: Where, values: Array) -> None:
         """See `Column.write`."""
@@ -102,12 +114,14 @@ class ChunkedColumn:
         flat = target.view(np.uint8).reshape(-1, self._size)
         lane, row = lanes.reshape(-1), rows.reshape(-1)
         chunk, place = np.divmod(row, self._frames)
-        open_ = chunk == self._open_chunk[lane]
-        opened = np.flatnonzero(open_)
+        closed_ = chunk != self._open_chunk[lane]
+        opened = np.flatnonzero(~closed_)
         if len(opened):
             places = self._places(lane[opened], row[opened])
             self._coder.copy(self._open.reshape(-1), places, opened, flat.reshape(-1))
-        closed = np.flatnonzero(~open_)
+            # a writer may have come by twice meanwhile, and be filling the same buffer again
+            closed_[opened] = self._open_chunk[lane[opened]] > chunk[opened] + 1
+        closed = np.flatnonzero(closed_)
         if len(closed):
             order = closed[np.lexsort((row[closed], lane[closed]))]
             self._unpack(lane[order], chunk[order], place[order], order, flat)
@@ -141,12 +155,9 @@ class ChunkedColumn:
             raise CorruptMemoryError(f"'{self.plan.name}': {which} is broken")
 
     def check_index(self) -> None:
-        """Raises CorruptMemoryError unless every entry names bytes of its lane, and a known form.
-
-        What the compiled loops are told of where a chunk lies they do not doubt.
-        """
+        """Raises CorruptMemoryError unless entries name bytes of their lane, and known forms."""
         for lane in range(len(self._oldest)):
-            chunks = np.arange(self._oldest[lane], self._closed[lane] + 1)
+            chunks = np.arange(self._oldest[lane], self._ended[lane])
             entries = self._entries[lane, chunks % self._entries.shape[1]]
             ends = entries["offset"] + entries["length"]
             first, last = self._arena.span(lane)
@@ -165,7 +176,7 @@ class ChunkedColumn:
     def state(self) -> Tree:
         """Everything that changes."""
         own = {"open": self._open, "open_chunk": self._open_chunk, "oldest": self._oldest}
-        own["closed"] = self._closed
+        own["ended"] = self._ended
         entries = self._entries.view(np.uint8).reshape(len(self._entries), -1)
         return {
             **own,
@@ -178,26 +189,32 @@ class ChunkedColumn:
         """Takes over a state of a column of the same plan."""
         self._entries.view(np.uint8).reshape(len(self._entries), -1)[...] = state["entries"]
         self._open[...], self._open_chunk[...] = state["open"], state["open_chunk"]
-        self._oldest[...], self._closed[...] = state["oldest"], state["closed"]
+        self._oldest[...], self._ended[...] = state["oldest"], state["ended"]
         self._coder.priors.load(state["priors"])
         self._arena.load(state["arena"])
         self.check_index()
 
     def closed(self, lane: int, first: int) -> Iterator[tuple[int, int, int, Array]]:
         """Chunk, form, prior and blob of a lane's held chunks from `first` on, oldest first."""
-        begin = max(first, int(self._oldest[lane]))
-        for chunk in range(begin, int(self._closed[lane]) + 1):
-            entry = self._entries[lane, chunk % self._entries.shape[1]]
-            offset = int(entry["offset"])
-            blob = self._arena.bytes[offset : offset + int(entry["length"])]
-            yield chunk, int(entry["form"]), int(entry["prior"]), blob
+        for entry in self.entries(lane, first):
+            yield int(entry["chunk"]), int(entry["form"]), int(entry["prior"]), self.blob(entry)
+
+    def entries(self, lane: int, first: int) -> Array:
+        """The index of a lane's held chunks from `first` on, oldest first."""
+        chunks = np.arange(max(first, int(self._oldest[lane])), int(self._ended[lane]))
+        found: Array = self._entries[lane, chunks % self._entries.shape[1]]
+        return found
+
+    def blob(self, entry: Any) -> Array:
+        """The bytes that an entry of the index names."""
+        offset = int(entry["offset"])
+        return self._arena.bytes[offset : offset + int(entry["length"])]
 
     def empty(self, tails: Array) -> None:
-        """Lets go of everything, to take chunks from the tails `[L]` on by `put_back`."""
+        """Lets go of everything, to take chunks from the tails `[L]` on."""
         self._arena.clear()
         self._entries["chunk"] = NONE
-        self._oldest[...] = tails // self._frames
-        self._closed[...] = self._oldest - 1
+        self._open_chunk[...] = self._oldest[...] = self._ended[...] = tails // self._frames
 
     def put_back(self, lane: int, chunk: int, form: int, prior: int, blob: Array) -> None:
         """Takes a chunk as `closed` gave it, each after the one before it in its lane.
@@ -207,9 +224,35 @@ class ChunkedColumn:
         offset = self._arena.put(lane, blob)
         if offset == NONE:
             raise CorruptMemoryError(f"'{self.plan.name}' has no room for chunk {chunk}")
-        entry = (chunk, offset, len(blob), form, prior)
-        self._entries[lane, chunk % self._entries.shape[1]] = entry
-        self._closed[lane] = chunk
+        self.name_again(lane, np.array([(chunk, offset, len(blob), form, prior)], ENTRY))
+
+    def name_again(self, lane: int, entries: Array) -> None:
+        """Takes entries as `entries` gave them, of chunks that lie where they lay."""
+        self._entries[lane, entries["chunk"] % self._entries.shape[1]] = entries
+        self._ended[lane] = entries["chunk"][-1] + 1
+
+    def recall(self, lanes: Iterable[int]) -> None:
+        """Takes up lanes of which only the index is known: of another process, or of the past."""
+        for lane in lanes:
+            entries = self.entries(lane, 0)
+            self._arena.recall(lane, entries["offset"], entries["length"])
+
+    @property
+    def due(self) -> bool:
+        """Whether a lane of what is kept has hardly a block left that no commit holds."""
+        return self.kept and self._arena.short
+
+    def checksum(self, entry: Any) -> int:
+        """CRC-32 of the bytes that an entry names."""
+        return zlib.crc32(self.blob(entry).data)
+
+    def committed(self, *, anew: bool = False) -> None:
+        """Holds what is there now until it is part of no commit that is kept."""
+        if anew:
+            self._committed.clear()
+        self._committed.append(self._arena.taken)
+        if self.kept:
+            self._arena.hold(self._committed)
 
     def open_state(self) -> Tree:
         """The newest chunk of every lane, as it is, and the priors."""
@@ -235,3 +278,8 @@ class ChunkedColumn:
         open_ = min(int(self._open.nbytes), written * int(self._open.shape[-1]))
         own = int(self._entries.nbytes) + self._coder.nbytes
         return open_ + own + self._arena.used
+
+    @property
+    def private(self) -> int:
+        """Bytes of this process alone, on whatever tier the column is."""
+        return self._coder.private

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels
+from .allocators import Allocator
 from .codecs import Zstd
 from .layout import RAW, SLACK, ZSTD, ChunkLayout, length_width, stream_bound
 from .priors import Priors
@@ -17,8 +18,9 @@ Places = NDArray[np.int64]
 class Coder:
     """Makes blobs of chunks, and frames of blobs, one chunk at a time."""
 
-    def __init__(self, layout: ChunkLayout) -> None:
-        self.priors = Priors(layout.column.chunking, layout.size)
+    def __init__(self, layout: ChunkLayout, allocator: Allocator) -> None:
+        self.priors = Priors(layout, allocator)
+        self._compresses = layout.column.chunking.codec != "raw"
         self._stream = np.zeros(stream_bound(layout.frames, layout.size), np.uint8)
         self._work = np.zeros(layout.size + SLACK, np.uint8)
         self._width = length_width(layout.size)
@@ -29,18 +31,26 @@ class Coder:
     @property
     def nbytes(self) -> int:
         """Bytes of priors and buffers."""
-        return self.priors.nbytes + self._stream.nbytes + self._work.nbytes
+        return self.priors.nbytes + self.private
 
-    def code(self, frames: Bytes) -> tuple[int, int, Bytes]:
-        """Form, prior and blob of a chunk's frames `[n, size]`, from which the priors learn.
+    @property
+    def private(self) -> int:
+        """Bytes to work in, and of what is being learnt from."""
+        return self.priors.learning + self._stream.nbytes + self._work.nbytes
+
+    def code(self, frames: Bytes, *, learn: bool = True) -> tuple[int, int, Bytes]:
+        """Form, prior and blob of a chunk's frames `[n, size]`, from which the priors may learn.
 
         What cannot be made smaller stays as it is. The blob is valid until the next call.
         """
+        if not self._compresses:
+            return RAW, 0, frames.reshape(-1)
         prior = self.priors.newest
         stream = self._encode(frames, self.priors.bases[prior, : self._padded])
-        codec = self.priors.codecs[prior]
+        codec = self.priors.codec(prior)
         packed = codec.compress(stream)
-        self.priors.learn(frames, stream)
+        if learn:
+            self.priors.learn(frames, stream)
         if len(packed) < frames.nbytes:
             return codec.form, prior, np.frombuffer(packed, np.uint8)
         return RAW, prior, frames.reshape(-1)
@@ -53,8 +63,8 @@ class Coder:
     def knows(self, entries: Any) -> Any:
         """Which entries of an index are of a form and a prior that it could have made, `[n]`."""
         raw = (entries["form"] == RAW) & (entries["length"] == self._chunk_bytes)
-        coded = (entries["form"] == self.priors.codecs[0].form) & (entries["length"] > 0)
-        return (raw | coded) & (entries["prior"] < len(self.priors.bases))
+        coded = (entries["form"] == self.priors.form) & (entries["length"] > 0)
+        return (raw | coded) & (entries["prior"] <= self.priors.newest)
 
     def copy(self, frames: Bytes, places: Places, targets: Places, out: Bytes) -> None:
         """Copies frames that lie open, padded and flat, into `out`, flat."""
@@ -76,29 +86,34 @@ class Coder:
         begins = entries["offset"].copy()
         ends = begins + entries["length"]
         forms, coded = entries["form"].copy(), entries["prior"].copy()
-        if not (forms == ZSTD).any():
+
+        def unpack(first: int, behind: int) -> int:
+            part, bounds = slice(first, behind), groups[first : behind + 1]
             broken: int = kernels.unpack_chunks(
-                arena, begins, ends, forms, coded, self.priors.bases, groups, places, targets, out,
-                self._size, self._stream, self._work, self._width,
+                arena, begins[part], ends[part], forms[part], coded[part], self.priors.bases,
+                bounds, places, targets, out, self._size, self._stream, self._work, self._width,
             )  # fmt: skip
             return broken
+
+        if not (forms == ZSTD).any():
+            return unpack(0, len(forms))
         for group, form in enumerate(forms):
             wish = slice(groups[group], groups[group + 1])
-            begin, end = begins[group], ends[group]
+            blob = arena[begins[group] : ends[group]]
             if form != ZSTD:
-                kernels.copy_frames(
-                    arena, begin, self._padded, places[wish], targets[wish], out, self._size
-                )
-            elif not self._unpack_zstd(
-                arena[begin:end], coded[group], places[wish], targets[wish], out
-            ):
+                whole = unpack(group, group + 1) < 0
+            else:
+                whole = self._unpack_zstd(blob, coded[group], places[wish], targets[wish], out)
+            if not whole:
                 return group
         return -1
 
     def _unpack_zstd(
         self, blob: Bytes, prior: int, places: Places, targets: Places, out: Bytes
     ) -> bool:
-        codec = cast(Zstd, self.priors.codecs[prior])
+        if prior > self.priors.newest:
+            return False
+        codec = cast(Zstd, self.priors.codec(prior))
         stream = codec.decompress(blob, len(self._stream))
         self._stream[: len(stream)] = stream
         broken = kernels.unpack_chunk(

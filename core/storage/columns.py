@@ -33,11 +33,21 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunking:
-    """How frames are put into chunks: compressed by what, how many, with a dictionary or not."""
+    """How frames are put into chunks: compressed by what, how many, with a dictionary or not.
+
+    Frames that are not compressed are put into chunks only where they are to be `kept`: written
+    once, and never in place.
+    """
 
     codec: FrameCodec = "raw"
     frames: int = 16
     dictionary: bool = False
+    kept: bool = False
+
+    @property
+    def chunked(self) -> bool:
+        """Whether frames are put into chunks at all."""
+        return self.kept or self.codec != "raw"
 
 
 UNCHUNKED = Chunking()
@@ -80,7 +90,7 @@ def plan_column(
     if not is_frame or not (spec.dtype in (np.uint8, np.bool_) or spec.dtype.kind == "f"):
         return ColumnPlan(name, spec, "packed", spec.dtype)
     exact = spec.dtype.kind == "f" and floats == "exact"
-    kind: Kind = "frames" if chunking.codec == "raw" else "chunks"
+    kind: Kind = "chunks" if chunking.chunked else "frames"
     return ColumnPlan(name, spec, kind, _UINT8 if exact else spec.dtype, chunking)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..types import Array
+from .allocators import Heap
 from .coder import Coder
 from .columns import ColumnPlan, to_stored
 from .layout import ChunkLayout
@@ -19,7 +20,7 @@ def forecast_bytes(column: ColumnPlan, frames: Array) -> float:
     learnt = len(chunks) // 2
     if not learnt:
         return float(layout.size)
-    coder = Coder(layout)
+    coder = Coder(layout, Heap())
     for chunk in chunks[:learnt]:
         coder.code(chunk)
     coder.priors.settle()

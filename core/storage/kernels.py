@@ -4,8 +4,7 @@ A chunk is a stream of frames, each the length of its part in `width` bytes, and
 against the frame before it (the first against a base): runs of `gap, length, bytes`, the two
 numbers as varints. The stream is then compressed as a whole. Because a frame says how long it is, a
 stream of LZ4 is decoded no further than the last frame that is wanted. Every decoder checks its
-bounds, and answers -1 where the bytes are none that an encoder wrote; where a chunk lies is the
-caller's to know.
+bounds, and answers -1 where the bytes are none that an encoder wrote.
 
 All that is compiled together stands in this file, constants too: numba keeps what it compiled by
 the age of the file alone.
@@ -367,14 +366,21 @@ def unpack_chunks(
     """Rebuilds frames out of many chunks in one loop; gives -1, or the first group that is broken.
 
     Group g is the chunk `arena[begins[g]:ends[g]]`, of form LZ4 or RAW, against `bases[priors[g]]`,
-    and gives the frames `places[groups[g]:groups[g + 1]]` of it.
+    and gives the frames `places[groups[g]:groups[g + 1]]` of it. Where a chunk lies is doubted too:
+    whoever reads while another process writes may have read half an entry.
     """
+    padded = bases.shape[1] - SLACK
     for group in range(len(begins)):
         first, last = groups[group], groups[group + 1]
         place, target = places[first:last], targets[first:last]
-        begin, end, base = begins[group], ends[group], bases[priors[group]]
+        begin, end, prior = begins[group], ends[group], np.int64(priors[group])
+        if begin < 0 or end < begin or end > len(arena) - SLACK or prior >= len(bases):
+            return group
+        base = bases[prior]
         if forms[group] == RAW:
-            copy_frames(arena, begin, len(base) - SLACK, place, target, out, size)
+            if begin + (place[-1] + 1) * padded > end:
+                return group
+            copy_frames(arena, begin, padded, place, target, out, size)
         elif unpack_chunk(
             arena, begin, end, stream, 0, base, place, target, out, size, work, width
         ):

@@ -23,6 +23,10 @@ LEARN_CHUNKS: Final = 16
 LEARN_BYTES: Final = 4 << 20
 """A background is learnt from so many chunks, a dictionary from so many bytes of streams."""
 
+SPARE: Final = 4
+LEAST_SPARE: Final = 5
+"""One block in so many is kept free for what is new since a commit, and at least so many."""
+
 LOW, HIGH = 0.5, 3.0
 """What pictures may take, as parts of what a short sample of random play took."""
 ENTRY: Final = np.dtype(
@@ -62,7 +66,8 @@ class ChunkLayout:
 
     `cap` bounds the bytes of its arena, and 0 leaves as much as frames take that nothing
     compresses. `forecast` is what a frame is expected to take, in bytes, and 0 says that nobody
-    knows; it bounds the arena too, but `least` rows have room whatever they show.
+    knows; it bounds the arena too, but `least` rows have room whatever they show. Of what is `kept`
+    a block is not used again before it is saved that it went, so that there are some to spare.
     """
 
     column: ColumnPlan
@@ -106,16 +111,36 @@ class ChunkLayout:
         most = self.blocks_for(self.rows)
         bounds = [most]
         if self.cap:
-            bounds.append(self.cap // (self.lanes * self.block_bytes))
+            most = self.cap // (self.lanes * self.block_bytes)
+            bounds.append((most - LEAST_SPARE) * SPARE // (SPARE + 1) if self.kept else most)
         if self.forecast:
             likely = whole(int(HIGH * self.forecast * self.rows), self.block_bytes) + 2
             bounds.append(max(likely, self.blocks_for(self.least)))
         return min(bounds)
 
     @property
+    def kept(self) -> bool:
+        """Whether chunks lie where a restart finds them."""
+        return self.column.chunking.kept
+
+    def spare_for(self, blocks: int) -> int:
+        """Blocks of a lane to spare beside so many that are in use at a time."""
+        return whole(blocks, SPARE) + LEAST_SPARE if self.kept else 0
+
+    @property
+    def spare(self) -> int:
+        """Blocks of a lane beyond those that are in use at a time."""
+        return self.spare_for(self.blocks)
+
+    @property
     def arena_bytes(self) -> int:
-        """Bytes of all blocks: what closed chunks never exceed."""
+        """Bytes of the blocks in use: what closed chunks never exceed."""
         return self.lanes * self.blocks * self.block_bytes
+
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes of the blocks to spare."""
+        return self.lanes * self.spare * self.block_bytes
 
     def expected(self, part: float = 1.0) -> int:
         """Bytes of closed chunks once the ring is full, if frames take `part` of the forecast."""
@@ -143,14 +168,29 @@ class ChunkLayout:
     def fixed(self) -> int:
         """Bytes beside the closed chunks: open chunks, index, priors, room to code in."""
         opened = 2 * self.lanes * self.chunk_bytes
-        index = self.lanes * self.entries * ENTRY.itemsize
-        bases = 2 + self.column.chunking.dictionary
-        trained = DICTIONARY_BYTES * self.column.chunking.dictionary
-        return opened + index + bases * (self.size + SLACK) + trained + self.scratch
+        learnt = self.priors * (self.size + SLACK) + self.trained
+        return opened + self.index + learnt + self.scratch
+
+    @property
+    def index(self) -> int:
+        """Bytes of the entries."""
+        return self.lanes * self.entries * ENTRY.itemsize
+
+    @property
+    def priors(self) -> int:
+        """How many priors there can be: none, a background, and that with a dictionary."""
+        return 2 + self.column.chunking.dictionary
+
+    @property
+    def trained(self) -> int:
+        """Bytes of a dictionary."""
+        return DICTIONARY_BYTES * self.column.chunking.dictionary
 
     @property
     def learning(self) -> int:
         """Bytes of what priors are learnt from, let go before the memory is large."""
+        if self.column.chunking.codec == "raw":
+            return 0
         streams = LEARN_BYTES + stream_bound(self.frames, self.size)
         return max(LEARN_CHUNKS * self.chunk_bytes, streams * self.column.chunking.dictionary)
 

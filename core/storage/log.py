@@ -20,6 +20,7 @@ from ..errors import CorruptMemoryError, RunFailedError, UsageError
 
 MANIFEST: Final = "manifest.sqlite"
 SEGMENT_BYTES: Final = 32 << 20
+LEAST_SEGMENT: Final = 1 << 20
 KEPT_COMMITS: Final = 2
 FORMAT: Final = "1"
 MAGIC: Final = 0x454E4752
@@ -216,6 +217,12 @@ class Log:
         with self._transaction():
             self._manifest.execute("DELETE FROM commits WHERE number > ?", (commit.number,))
             self._manifest.execute("DELETE FROM segments WHERE number > ?", (commit.segment,))
+
+    def clear(self) -> None:
+        """Forgets everything, so that what is written next is all there is."""
+        with self._transaction():
+            self._manifest.execute("DELETE FROM commits")
+            self._manifest.execute("DELETE FROM segments")
 
     def records(self, commit: Commit) -> Iterator[tuple[Key, bytes]]:
         """Everything that a commit counts, in the order in which it was appended.

@@ -4,10 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Final, Literal, Self
 
 from .columns import ColumnPlan, packed_dtype
 from .layout import LOW, ChunkLayout
+from .log import LEAST_SEGMENT, SEGMENT_BYTES
+
+LEAST_NEW: Final = 64 << 20
+"""Bytes that are saved at any rate as one; a commit of fewer would be little work, and often."""
+
+Storage = Literal["heap", "shared", "disk"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class StorePlan:
     memory_bytes: int = 0
     forecasts: Mapping[str, float] = field(default_factory=dict)
     least: int = 1
+    storage: Storage = "heap"
 
     def bounded(self, memory_bytes: int, forecasts: Mapping[str, float], least: int) -> Self:
         """The plan under a bound on bytes: one on rows, where nothing is compressed."""
@@ -43,7 +50,8 @@ class StorePlan:
         """What `memory_bytes` has to be, so that every lane has room for so many rows."""
         if not self.layouts:
             return self.lanes * rows * self.bytes_per_row
-        most = max(x.blocks_for(rows) * x.block_bytes / x.size for x in self.layouts.values())
+        blocks = {x: x.blocks_for(rows) for x in self.layouts.values()}
+        most = max((n + x.spare_for(n)) * x.block_bytes / x.size for x, n in blocks.items())
         frames = sum(layout.size for layout in self.layouts.values())
         return self._fixed + self._learning + self.lanes * math.ceil(most * frames)
 
@@ -92,7 +100,10 @@ class StorePlan:
         return sum(layout.learning for layout in self.layouts.values())
 
     def _bytes(self, part: float) -> int:
-        return self._fixed + sum(layout.expected(part) for layout in self.layouts.values())
+        layouts = self.layouts.values()
+        if self.storage != "heap":  # reserved as a whole
+            return self._fixed + sum(x.arena_bytes + x.spare_bytes for x in layouts)
+        return self._fixed + sum(layout.expected(part) for layout in layouts)
 
     @property
     def bytes_full(self) -> int:
@@ -107,8 +118,42 @@ class StorePlan:
     @property
     def bytes_high(self) -> int:
         """Bytes that the ring never exceeds."""
-        arenas = sum(layout.arena_bytes for layout in self.layouts.values())
+        arenas = sum(x.arena_bytes + x.spare_bytes for x in self.layouts.values())
         return self._fixed + arenas + self._learning
+
+    @property
+    def tiers(self) -> Mapping[str, int]:
+        """Bytes of the full ring by tier, as far as is known."""
+        if self.storage == "heap":
+            return {"heap": self.bytes_full}
+        layouts = self.layouts.values()
+        own = sum(x.fixed if self.storage == "disk" else x.scratch for x in layouts)
+        return {self.storage: self.bytes_full - own, "heap": own}
+
+    @property
+    def bytes_logged(self) -> int:
+        """Bytes that a log of it has to hold: of chunks that are kept, only where they lie."""
+        if self.storage != "disk":
+            return self.bytes_high
+        return self._uncompressed + sum(x.index for x in self.layouts.values())
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a segment of its log: a sixteenth of it, since segments go as a whole."""
+        return min(max(self.bytes_logged // 16, LEAST_SEGMENT), SEGMENT_BYTES)
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes on disk that its log never exceeds.
+
+        What is new is there before what it replaces goes, and so are both ends of what is held.
+        """
+        return self.bytes_logged + self.bytes_new + 3 * self.segment_bytes
+
+    @property
+    def bytes_new(self) -> int:
+        """Bytes that may be new before they have to be saved: a quarter, if that is much."""
+        return min(max(self.bytes_logged // 4, LEAST_NEW), self.bytes_logged)
 
     @property
     def rows_full(self) -> int:
@@ -116,6 +161,8 @@ class StorePlan:
         return min([self.rows, *(layout.rows_expected for layout in self.layouts.values())])
 
 
-def plan_store(columns: Sequence[ColumnPlan], lanes: int, rows: int) -> StorePlan:
+def plan_store(
+    columns: Sequence[ColumnPlan], lanes: int, rows: int, storage: Storage = "heap"
+) -> StorePlan:
     """Splits `rows` evenly over the lanes; what does not divide is left out."""
-    return StorePlan(tuple(columns), lanes, rows // lanes)
+    return StorePlan(tuple(columns), lanes, rows // lanes, storage=storage)

@@ -6,10 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Tree
-from .allocators import Heap
+from .allocators import Allocator, Heap
 from .codecs import Codec, Lz4, Zstd, background, train_dictionary
-from .columns import Chunking
-from .layout import DICTIONARY_BYTES, LEARN_BYTES, LEARN_CHUNKS, SLACK
+from .layout import (
+    DICTIONARY_BYTES,
+    LEARN_BYTES,
+    LEARN_CHUNKS,
+    LZ4,
+    RAW,
+    SLACK,
+    ZSTD,
+    ChunkLayout,
+)  # fmt: skip
+
+DICTIONARY: Final = 2
+"""The prior with a dictionary."""
 
 DICTIONARY_CHUNKS: Final = 256
 Bytes = NDArray[np.uint8]
@@ -18,23 +29,45 @@ Bytes = NDArray[np.uint8]
 class Priors:
     """Nothing at first, then a background, then a dictionary too; a chunk names its prior.
 
-    `bases` is `[P, size + SLACK]`, and `codecs` has one a prior.
+    `bases` is `[P, size + SLACK]`. What was learnt is where other processes find it; one of them
+    learns.
     """
 
-    def __init__(self, chunking: Chunking, size: int) -> None:
-        self._chunking = chunking
+    def __init__(self, layout: ChunkLayout, allocator: Allocator) -> None:
+        self._chunking = layout.column.chunking
         self._frames: Bytes | None = None
         self._seen = 0
         self._streams: list[bytes] = []
-        self._learns_dictionary = chunking.dictionary and chunking.codec == "zstd"
-        self.bases = np.zeros((1, size + SLACK), np.uint8)
-        self.codecs: list[Codec] = [Lz4(chunking.frames) if chunking.codec == "lz4" else Zstd()]
-        self.dictionary = b""
+        self.bases = allocator.allocate((layout.priors, layout.size + SLACK), np.dtype(np.uint8))
+        self._numbers = allocator.allocate((2,), np.dtype(np.int64))  # priors learnt, dictionary
+        self._dictionary = allocator.allocate((layout.trained,), np.dtype(np.uint8))
+        self._codecs: dict[bool, Codec] = {}
 
     @property
     def newest(self) -> int:
         """The prior that new chunks are coded against."""
-        return len(self.bases) - 1
+        return int(self._numbers[0])
+
+    @property
+    def dictionary(self) -> bytes:
+        """What was trained, if it was."""
+        return self._dictionary[: self._numbers[1]].tobytes()
+
+    @property
+    def form(self) -> int:
+        """The form of chunks that were made smaller."""
+        return {"lz4": LZ4, "zstd": ZSTD, "raw": RAW}[self._chunking.codec]
+
+    def codec(self, prior: int) -> Codec:
+        """The compressor of a prior's chunks."""
+        trained = prior == DICTIONARY
+        if trained not in self._codecs:
+            self._codecs[trained] = self._make(self.dictionary if trained else b"")
+        return self._codecs[trained]
+
+    def _make(self, dictionary: bytes) -> Codec:
+        lz4 = self._chunking.codec == "lz4"
+        return Lz4(self._chunking.frames) if lz4 else Zstd(dictionary)
 
     def learn(self, frames: Bytes, stream: Bytes) -> None:
         """Looks at a closed chunk `[n, size]`, as long as there is something left to learn."""
@@ -42,7 +75,7 @@ class Priors:
             self._see(frames)
             if self._seen == LEARN_CHUNKS * self._chunking.frames:
                 self._settle_background()
-        elif self.newest == 1 and self._learns_dictionary:
+        elif self.newest == 1 and self._chunking.dictionary:
             self._streams.append(stream.tobytes())
             enough = sum(map(len, self._streams)) >= LEARN_BYTES
             if enough or len(self._streams) == DICTIONARY_CHUNKS:
@@ -64,25 +97,23 @@ class Priors:
             self._settle_dictionary()
 
     def _settle_background(self) -> None:
-        base = np.zeros(self.bases.shape[1], np.uint8)
         assert self._frames is not None
-        base[:-SLACK] = background(self._frames[: self._seen])
-        self._add(base, self.codecs[0])
+        self.bases[1, :-SLACK] = background(self._frames[: self._seen])
+        self._numbers[0] = 1
         self._frames, self._seen = None, 0
 
     def _settle_dictionary(self) -> None:
-        self.dictionary = train_dictionary(self._streams, DICTIONARY_BYTES)
-        self._add(self.bases[1], Zstd(self.dictionary))
+        trained = np.frombuffer(train_dictionary(self._streams, DICTIONARY_BYTES), np.uint8)
+        self._dictionary[: len(trained)] = trained
+        self._numbers[1] = len(trained)
+        self.bases[DICTIONARY] = self.bases[1]
+        self._numbers[0] = DICTIONARY
         self._streams.clear()
-
-    def _add(self, base: Bytes, codec: Codec) -> None:
-        self.bases = np.concatenate([self.bases, base[None]])
-        self.codecs.append(codec)
 
     def state(self) -> Tree:
         """What was learnt, and what is being learnt from."""
         return {
-            "bases": self.bases.copy(),
+            "bases": self.bases[: self.newest + 1].copy(),
             "dictionary": np.frombuffer(self.dictionary, np.uint8),
             "frames": self.bases[:0, :-SLACK]
             if self._frames is None
@@ -93,10 +124,10 @@ class Priors:
 
     def load(self, state: Tree) -> None:
         """Takes over what was saved."""
-        self.bases = np.array(state["bases"])
-        self.dictionary = state["dictionary"].tobytes()
-        self.codecs = self.codecs[:1] * min(len(self.bases), 2)
-        self.codecs += [Zstd(self.dictionary)] * (len(self.bases) - len(self.codecs))
+        self.bases[: len(state["bases"])] = state["bases"]
+        self._numbers[...] = len(state["bases"]) - 1, len(state["dictionary"])
+        self._dictionary[: self._numbers[1]] = state["dictionary"]
+        self._codecs.clear()
         self._frames, self._seen = None, 0
         if len(state["frames"]):
             self._see(state["frames"])
@@ -107,6 +138,10 @@ class Priors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was learnt, and of what is being learnt from."""
-        learning = self._seen * (self.bases.shape[1] - SLACK) + sum(map(len, self._streams))
-        return self.bases.nbytes + len(self.dictionary) + learning
+        """Bytes of what was learnt."""
+        return (self.newest + 1) * int(self.bases.shape[1]) + int(self._numbers[1])
+
+    @property
+    def learning(self) -> int:
+        """Bytes of what is being learnt from, private to who learns."""
+        return self._seen * int(self.bases.shape[1] - SLACK) + sum(map(len, self._streams))

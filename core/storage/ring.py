@@ -1,7 +1,7 @@
 """The ring: lanes of rows with 64-bit counters. The only code that knows where the seam is."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from .plan import StorePlan
 if TYPE_CHECKING:
     from .chunks import ChunkedColumn
 
+INT64: Final = np.dtype(np.int64)
+
 
 class RingBuffer:
     """Fixed rows a lane; the oldest row of a lane makes room for its newest.
@@ -24,17 +26,16 @@ class RingBuffer:
     """
 
     def __init__(self, plan: StorePlan, allocator: Allocator | None = None) -> None:
-        allocator = allocator or Heap()
+        self._allocator = allocator = allocator or Heap()
         self.plan = plan
-        self.tier = allocator.tier
         self.loads = 0
         """How often it took over a saved state, after which no row is where it was."""
 
-        self.short_of_bytes = False
-        """Whether rows ever went for want of bytes, before there were too many of them."""
-        self.heads = np.zeros(plan.lanes, np.int64)
-        self.tails = np.zeros(plan.lanes, np.int64)
-        self._records = allocator.allocate((plan.rows,), packed_dtype(plan.columns))
+        counters = allocator.allocate((3, plan.lanes), INT64)
+        self.heads: NDArray[np.int64] = counters[0]
+        self.tails: NDArray[np.int64] = counters[1]
+        self._short = counters[2]
+        self._records = allocator.bulk((plan.rows,), packed_dtype(plan.columns))
         self._shapes = {column.name: column.spec.shape for column in plan.columns}
         self._columns: dict[str, Column] = {}
         self._frames: dict[str, Array] = {}
@@ -46,13 +47,14 @@ class RingBuffer:
                 self._add_chunks(column, allocator)
             else:
                 shape = (plan.rows, *column.spec.shape)
-                frames = self._frames[column.name] = allocator.allocate(shape, column.stored)
+                frames = self._frames[column.name] = allocator.bulk(shape, column.stored)
                 self._columns[column.name] = FrameColumn(column, frames)
 
     def _add_chunks(self, column: ColumnPlan, allocator: Allocator) -> None:
         from .chunks import ChunkedColumn  # numba compiles for a while: only where it is used
 
-        chunks = ChunkedColumn(self.plan.layouts[column.name], allocator)
+        name = f"frames-{len(self._chunks)}"
+        chunks = ChunkedColumn(self.plan.layouts[column.name], allocator, name)
         self._columns[column.name] = chunks
         self._chunks.append(chunks)
 
@@ -69,11 +71,8 @@ class RingBuffer:
         rows = self.heads[lanes]
         self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
         for chunks in self._chunks:
-            before = self.tails[lanes]
-            tails = chunks.make_room(lanes, rows, before)
-            if tails is not None:
-                self.short_of_bytes |= bool((tails > before).any())
-                self.evict(lanes, tails)
+            if chunks.make_room(lanes, rows, self.tails):
+                self._short[lanes] = True
         return self.where(lanes, rows)
 
     def evict(self, lanes: NDArray[np.int64], tails: NDArray[np.int64]) -> None:
@@ -98,6 +97,43 @@ class RingBuffer:
         return self._columns[name].gather(where, out)
 
     @property
+    def alone(self) -> bool:
+        """Whether no other process can write it."""
+        return self._allocator.alone
+
+    @property
+    def kept(self) -> bool:
+        """Whether closed chunks are where a restart finds them."""
+        return self.plan.storage == "disk"
+
+    def flush(self) -> None:
+        """Makes what is kept survive a loss of power. Raises OSError where the disk fails."""
+        self._allocator.flush()
+
+    def recall(self, lanes: NDArray[np.int64]) -> None:
+        """Takes up lanes that another process wrote, to write them from here on."""
+        for chunks in self._chunks:
+            chunks.recall(lanes)
+
+    @property
+    def tier(self) -> str:
+        """Where what is large lies."""
+        return self._allocator.tier
+
+    def __reduce__(self) -> Any:
+        return RingBuffer, (self.plan, self._allocator)
+
+    def __deepcopy__(self, memo: object) -> "RingBuffer":
+        copy = RingBuffer(self.plan)
+        copy.load(self.state())
+        return copy
+
+    @property
+    def short_of_bytes(self) -> bool:
+        """Whether rows ever went for want of bytes, before there were too many of them."""
+        return bool(self._short.any())
+
+    @property
     def held(self) -> int:
         """Rows held, over all lanes."""
         return int((self.heads - self.tails).sum())
@@ -108,7 +144,11 @@ class RingBuffer:
         return bool(((self.heads >= self.plan.rows_per_lane) | (self.tails > 0)).all())
 
     def usage(self) -> dict[str, int]:
-        """Bytes in use by tier: the slots that were ever written."""
+        """Bytes in use by tier: what was reserved, or else the slots that were ever written."""
+        reserved = self._allocator.reserved
+        if reserved is not None:
+            private = sum(chunks.private for chunks in self._chunks)
+            return {**reserved, "heap": reserved.get("heap", 0) + private}
         written = int(np.minimum(self.heads, self.plan.rows_per_lane).sum())
         packed = written * self._records.itemsize
         own = sum(column.usage(written) for column in self._columns.values())

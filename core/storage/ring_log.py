@@ -2,19 +2,26 @@
 
 A row that another follows never changes again, so it is written then; the newest row of a lane, and
 the open chunk of compressed frames, are part of a commit's state. Records are of the packed rows
-(column 0), of raw frames (the next columns), and of closed chunks as they lie in the arena.
+(column 0), of raw frames (the next columns), and of closed chunks as they lie in the arena; where
+the arena is itself on disk, of where in it they lie.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..errors import CorruptMemoryError
 from ..types import Array, Tree
+from .disk import SUFFIX
+from .layout import ENTRY
 from .log import Key, Log
 from .ring import RingBuffer
 
+if TYPE_CHECKING:
+    from .chunks import ChunkedColumn
+
+SUM: Final = np.dtype(np.uint32)
 PIECE: Final = 1 << 20
 """Bytes of a record, about: what is held at once, whatever is saved or loaded."""
 
@@ -27,11 +34,11 @@ def about(ring: RingBuffer) -> dict[str, str]:
         + (f" {x.chunking.codec} {x.chunking.frames}" if x.kind == "chunks" else "")
         for x in plan.columns
     ]
-    return {
-        "lanes": str(plan.lanes),
-        "rows": str(plan.rows),
-        "columns": ", ".join(columns),
-    }
+    found = {"lanes": str(plan.lanes), "rows": str(plan.rows), "columns": ", ".join(columns)}
+    if ring.kept:
+        blocks = [f"{x.blocks} x {x.block_bytes}" for x in plan.layouts.values()]
+        found["blocks"] = ", ".join(blocks)
+    return found
 
 
 class RingLog:
@@ -40,6 +47,8 @@ class RingLog:
     def __init__(self, ring: RingBuffer, log: Log) -> None:
         self._ring = ring
         self._log = log
+        a_row = ring.plan.bytes_logged / ring.plan.rows
+        self._most_new = int(ring.plan.bytes_new / a_row)
         self._saved = np.zeros(ring.plan.lanes, np.int64)
         self._saved_chunks = np.zeros((len(ring.chunked), ring.plan.lanes), np.int64)
 
@@ -62,12 +71,39 @@ class RingLog:
             parts = [array[run].reshape(-1) for run in self._ring.slots(lane, begin, end)]
             self._log.append(Key(number, lane, begin, end - begin), *parts)
 
-    def _append_chunks(self, place: int, column: Any, lane: int) -> None:
+    def _append_chunks(self, place: int, column: "ChunkedColumn", lane: int) -> None:
         size = column.plan.chunking.frames
         number = len(self._ring.arrays) + place
+        if column.kept:
+            self._append_entries(number, place, column, lane)
+            return
         for chunk, form, prior, blob in column.closed(lane, int(self._saved_chunks[place, lane])):
             self._log.append(Key(number, lane, chunk * size, size, form, prior), blob)
             self._saved_chunks[place, lane] = chunk + 1
+
+    def _append_entries(self, number: int, place: int, column: "ChunkedColumn", lane: int) -> None:
+        """Of chunks that are kept where they lie, only where that is, and their checksums."""
+        entries = column.entries(lane, int(self._saved_chunks[place, lane]))
+        if not len(entries):
+            return
+        size, first = column.plan.chunking.frames, int(entries["chunk"][0])
+        sums = np.array([column.checksum(entry) for entry in entries], SUM)
+        key = Key(number, lane, first * size, len(entries) * size)
+        self._log.append(key, entries.view(np.uint8), sums.view(np.uint8))
+        self._saved_chunks[place, lane] = first + len(entries)
+
+    @property
+    def due(self) -> bool:
+        """Whether what is new since the last commit is all that there is room for."""
+        new = int((self._ring.heads - np.maximum(self._saved, self._ring.tails)).sum())
+        if new > self._most_new:
+            return True
+        return any(column.due for column in self._ring.chunked)
+
+    def committed(self) -> None:
+        """Tells the columns that what they hold is part of a commit."""
+        for column in self._ring.chunked:
+            column.committed()
 
     def state(self) -> Tree:
         """What a commit holds beside the records: counters, newest rows, open chunks."""
@@ -82,12 +118,30 @@ class RingLog:
         }
 
     def load(self, state: Mapping[str, Any], records: Iterable[tuple[Key, bytes]]) -> None:
-        """Fills the ring, whatever it held. Raises CorruptMemoryError where rows are missing."""
-        ring, heads, tails = self._ring, state["heads"], state["tails"]
-        arrays, chunked = ring.arrays, ring.chunked
+        """Fills the ring, whatever it held.
+
+        Raises CorruptMemoryError where rows are missing; the ring is then empty.
+        """
+        ring = self._ring
         ring.loads += 1
+        ring.heads[...], ring.tails[...] = 0, 0
+        try:
+            got = self._fill(state, records)
+        except CorruptMemoryError:
+            for column in ring.chunked:
+                column.empty(ring.tails)
+            raise
+        ring.heads[...], ring.tails[...] = state["heads"], state["tails"]
+        self._saved[...] = np.maximum(ring.heads - 1, 0)
+        for place, column in enumerate(ring.chunked):
+            self._saved_chunks[place] = got[place] // column.plan.chunking.frames
+
+    def _fill(self, state: Mapping[str, Any], records: Iterable[tuple[Key, bytes]]) -> Array:
+        """Puts every record in its place; gives how far chunks go, `[columns, L]`, in rows."""
+        arrays, chunked, tails = self._ring.arrays, self._ring.chunked, state["tails"]
         for column in chunked:
             column.empty(tails)
+            column.load_open(state["chunks"][column.plan.name])
         got = np.tile(tails, (len(arrays) + len(chunked), 1))
         for key, payload in records:
             if key.first + key.rows <= tails[key.lane]:
@@ -95,17 +149,34 @@ class RingLog:
             if key.column < len(arrays):
                 self._put_rows(arrays[key.column], key, payload, int(tails[key.lane]))
             else:
-                column, chunk = chunked[key.column - len(arrays)], key.first // key.rows
-                blob = np.frombuffer(payload, np.uint8)
-                column.put_back(key.lane, chunk, key.form, key.prior, blob)
+                self._put_chunks(chunked[key.column - len(arrays)], key, payload, tails)
             got[key.column, key.lane] = max(got[key.column, key.lane], key.first + key.rows)
-        self._put_newest(state, heads)
-        self._check(got, heads, state)
-        ring.heads[...], ring.tails[...] = heads, tails
-        self._saved[...] = np.maximum(heads - 1, 0)
-        for place in range(len(chunked)):
-            size = chunked[place].plan.chunking.frames
-            self._saved_chunks[place] = got[len(arrays) + place] // size
+        self._put_newest(state, state["heads"])
+        self._check(got, state["heads"], state)
+        for column in chunked:
+            column.check_index()
+            if column.kept:
+                column.recall(range(self._ring.plan.lanes))
+                column.committed(anew=True)
+        return got[len(arrays) :]
+
+    def _put_chunks(self, column: "ChunkedColumn", key: Key, payload: bytes, tails: Array) -> None:
+        size = column.plan.chunking.frames
+        if not column.kept:
+            blob = np.frombuffer(payload, np.uint8)
+            column.put_back(key.lane, key.first // size, key.form, key.prior, blob)
+            return
+        count = key.rows // size
+        entries = np.frombuffer(payload[: count * ENTRY.itemsize], ENTRY)
+        sums = np.frombuffer(payload[count * ENTRY.itemsize :], SUM)
+        held = entries["chunk"] >= tails[key.lane] // size
+        for entry, wanted in zip(entries[held], sums[held], strict=True):
+            if column.checksum(entry) != wanted:
+                raise CorruptMemoryError(
+                    f"{column.name}{SUFFIX} is damaged at byte {entry['offset']}: checksum"
+                )
+        if held.any():
+            column.name_again(key.lane, entries[held])
 
     def _put_rows(self, array: Array, key: Key, payload: bytes, tail: int) -> None:
         rows = np.frombuffer(payload, np.uint8).reshape(key.rows, array.shape[1])
@@ -122,8 +193,6 @@ class RingLog:
         slots = np.arange(ring.plan.lanes) * ring.plan.rows_per_lane + newest
         for number, array in enumerate(ring.arrays):
             array[slots] = state["newest"][str(number)]
-        for column in ring.chunked:
-            column.load_open(state["chunks"][column.plan.name])
 
     def _check(self, got: Array, heads: Array, state: Mapping[str, Any]) -> None:
         """Whether every row that the state speaks of came."""

@@ -1,6 +1,11 @@
 """Random worlds: writes the same random events to a memory and to its slow twin."""
 
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -51,6 +56,9 @@ class World:
     chunk_frames: int = 16
     room: float | None = None
     """Bytes it may take, between what it needs at least and what it needs for all rows."""
+    storage: str = "heap"
+    folder: Path | None = None
+    """Where a memory on disk lies; by default somewhere, as long as it is there."""
 
     @property
     def env(self) -> EnvSpec:
@@ -63,18 +71,25 @@ class World:
             float_frames="keep" if self.keep_floats else "exact",
             frame_codec=self.codec,
             chunk_frames=self.chunk_frames,
+            storage=self.storage,
         )
         shared = SharedOptions(
             window_length=self.window, n_step=self.n_step, gamma=self.gamma, num_envs=self.lanes
         )
         rng = np.random.default_rng(self.seed)
-        context = MemoryContext(self.env, shared, rng, EXTRAS[self.extras])
+        folder = self.folder
+        if self.storage == "disk" and folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="engram-"))
+        context = MemoryContext(self.env, shared, rng, EXTRAS[self.extras], folder=folder)
         if self.room is not None:
             plan = SequentialMemory.plan(options, context)
             low, high = plan.bytes_for(self.window + self.n_step), plan.bytes_high
             bound = int(low + self.room * max(high - low, 0))
             options = options.model_copy(update={"memory_bytes": bound})
-        return SequentialMemory(options, context)
+        memory = SequentialMemory(options, context)
+        if folder is not None and self.folder is None:
+            weakref.finalize(memory, shutil.rmtree, folder)
+        return memory
 
     def history(self) -> History:
         """Its slow twin."""
@@ -99,6 +114,9 @@ class Twin:
         self.history = world.history()
         self.rng = np.random.default_rng(world.seed + 1)
         self._last: Obs = {}
+        self.after_each: Callable[[], None] | None = None
+        """What is done after each tick."""
+
         lanes = list(range(world.lanes))
         self._groups = [lanes[0::2], lanes[1::2]] if split and len(lanes) > 1 else [lanes]
         self.renew()
@@ -204,6 +222,8 @@ class Twin:
         for tick in range(len(codes) // lanes):
             chunk = codes[tick * lanes : (tick + 1) * lanes]
             self.tick([CODES[code % len(CODES)] for code in chunk])
+            if self.after_each is not None:
+                self.after_each()
             if check_every and tick % check_every == 0:
                 self.agree()
         self.agree()

@@ -15,7 +15,7 @@ BLOCK = 2 * PAGE
 
 
 def arena(lanes: int = 1, blocks: int = 3) -> Arena:
-    return Arena(Heap(), lanes, blocks, BLOCK)
+    return Arena(Heap().kept("", lanes * blocks * BLOCK + SLACK), lanes, blocks, BLOCK)
 
 
 def blob(length: int, value: int = 1) -> np.ndarray:
