@@ -6,7 +6,9 @@ import logging
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -131,6 +133,31 @@ class RunFolder:
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger.addHandler(handler)
         return logger
+
+
+@contextmanager
+def run_folder(
+    folder: RunFolder | None, runs: Path, row: str, seed: int
+) -> Iterator[Callable[[], RunFolder]]:
+    """Gives a run's folder, or makes it when it is first asked for.
+
+    A new one is gone again if what is done within fails: nothing was run.
+    """
+    made: list[RunFolder] = []
+
+    def place() -> RunFolder:
+        if folder is not None:
+            return folder
+        if not made:
+            made.append(RunFolder.create(runs, row, seed))
+        return made[0]
+
+    try:
+        yield place
+    except BaseException:
+        for new in made:
+            shutil.rmtree(new.path, ignore_errors=True)
+        raise
 
 
 class Progress:

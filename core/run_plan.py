@@ -8,6 +8,8 @@ from .errors import UsageError
 from .memory import MemoryOptions, Plan
 from .sizes import size_of
 
+WHERE: Final = {"heap": "in heap memory", "shared": "in shared memory", "disk": "on disk"}
+HOW: Final = {"heap": "", "shared": ", taken at once as shared memory", "disk": ""}
 FEW_BATCHES: Final = 20
 MEGA: Final = 10**6
 SMALLER: Final = {"frame_codec": "lz4"}
@@ -23,6 +25,8 @@ class Machine:
     by: str
     other: int
     an_env: int
+    disk_free: int = 0
+    """Bytes free where a run's folder will be."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,18 @@ class RunPlan:
     holds: Holds
     key: str
     remedies: tuple[str, ...]
-    disk: int = 0
-    """Bytes on disk of the memory that checkpoints save."""
+    saved: bool = False
+    """Whether checkpoints save the memory."""
 
-    disk_free: int = 0
+    @property
+    def disk(self) -> int:
+        """Bytes on disk: of the memory itself, and of the log that it is saved in."""
+        return on_disk(self.memory, self.saved)
 
     @property
     def fits(self) -> bool:
         """Whether the most that it may ever take is there."""
-        return fits(self.memory, self.machine) and self.disk <= self.disk_free
+        return fits(self.memory, self.machine) and self.disk <= self.machine.disk_free
 
     @property
     def bytes_per_step(self) -> float:
@@ -82,7 +89,7 @@ class RunPlan:
             "bytes_full": self.memory.bytes_full,
             "bytes_full_low": self.memory.bytes_low,
             "bytes_full_high": self.memory.bytes_high,
-            "tiers": {self.tier: self.memory.bytes_full, "disk": self.disk},
+            "tiers": {**self.memory.tiers, "disk": self.disk},
             "other_bytes": self.machine.other,
             "usable_bytes": self.machine.usable,
             "max_num_envs": self.max_num_envs,
@@ -99,7 +106,7 @@ class RunPlan:
     def lines(self) -> Iterator[str]:
         """As it is told before the first step."""
         yield (
-            f"memory when full: {self._size()} in {self.tier} memory, "
+            f"memory when full: {self._size()} {WHERE[self.tier]}, "
             f"{self.bytes_per_step:,.0f} bytes a step, memory_limit {self.limit:,}; "
             f"it will hold {self.holds}"
         )
@@ -109,9 +116,10 @@ class RunPlan:
             f"enough for {self.max_num_envs:,} envs"
         )
         if self.disk:
+            what = "with its log" if self.tier == "disk" else "saved with checkpoints"
             yield (
-                f"saved with checkpoints: up to {size_of(self.disk)} on disk, "
-                f"{size_of(self.disk_free)} free"
+                f"{what}: up to {size_of(self.disk)} on disk, "
+                f"{size_of(self.machine.disk_free)} free"
             )
         if self.holds.batches < FEW_BATCHES:
             yield (
@@ -128,15 +136,18 @@ class RunPlan:
     def refusal(self) -> str:
         """Why it does not fit, and what would help."""
         if fits(self.memory, self.machine):
+            kept = self.tier == "disk"
+            what = f"{self.key} with storage disk takes" if kept else "checkpoint_memory saves"
+            smaller = f"--{self.key} to less" if kept else "--checkpoint_memory false"
             return (
-                f"checkpoint_memory saves up to {size_of(self.disk)} in the run's folder, and "
-                f"{size_of(self.disk_free)} are free there; set --runs FOLDER on a larger disk, "
-                "or --checkpoint_memory false"
+                f"{what} up to {size_of(self.disk)} in the run's folder, and "
+                f"{size_of(self.machine.disk_free)} are free there; set --runs FOLDER on a larger "
+                f"disk, or {smaller}"
             )
         most, rows = self.memory.bytes_high, self.memory.rows_full
         return (
             f"{self.key} takes up to {size_of(most)} when full: "
-            f"{rows:,} rows x {most / max(rows, 1):,.0f} bytes; beside the "
+            f"{rows:,} rows x {most / max(rows, 1):,.0f} bytes{HOW[self.tier]}; beside the "
             f"{size_of(self.machine.other)} of the rest of the run {size_of(self._left)} are "
             f"usable ({self.machine.by}); set {', or '.join(self.remedies)}"
         )
@@ -148,7 +159,13 @@ class RunPlan:
 
 def fits(plan: Plan, machine: Machine, more_envs: int = 0) -> bool:
     """Whether a memory and the rest of the run fit, with so many more environments."""
-    return plan.bytes_high + machine.other + more_envs * machine.an_env <= machine.usable
+    taken = plan.bytes_high - plan.tiers.get("disk", 0)
+    return taken + machine.other + more_envs * machine.an_env <= machine.usable
+
+
+def on_disk(plan: Plan, saved: bool) -> int:
+    """Bytes on disk of a memory, with the log that it is saved in."""
+    return plan.tiers.get("disk", 0) + (plan.bytes_saved if saved else 0)
 
 
 def most_envs(options: MemoryOptions, make: MakePlan, machine: Machine, lanes: int) -> int:
@@ -199,6 +216,10 @@ def remedies(options: MemoryOptions, make: MakePlan, machine: Machine, lanes: in
         plan = _planned(make, bounded, lanes)
         if plan is not None and fits(plan, machine):
             yield f"--memory_bytes {left // MEGA}MB (the oldest of {plan.rows_full:,} rows go)"
+    if getattr(options, "storage", "disk") != "disk":
+        plan = _planned(make, options.model_copy(update={"storage": "disk"}), lanes)
+        if plan is not None and fits(plan, machine) and on_disk(plan, True) <= machine.disk_free:
+            yield f"--storage disk ({size_of(on_disk(plan, True))} of it)"
     yield f"--memory_cap SIZE where there is more memory than that ({machine.by})"
 
 

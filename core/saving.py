@@ -38,7 +38,11 @@ class Saver:
     recorder: Recorder
     log: MemoryLog | None
 
-    def __call__(self) -> None:
+    def save_due(self) -> bool:
+        """See `Saves.save_due`: by the clock on the wall, and by what is new in the memory."""
+        return self.recorder.save_due() or (self.log is not None and self.log.due)
+
+    def save(self) -> None:
         """Saves everything that the run goes on from."""
         state: dict[str, Any] = {"rollout": self.rollout.state()}
         if self.log is not None:
@@ -82,7 +86,9 @@ def _filled(log: MemoryLog | None, step: int, say: Callable[[str], None]) -> boo
     if log is None:
         return False
     try:
-        return log.load(say, lambda extra: extra["step"] == step) is not None
+        if log.load(say, lambda extra: extra["step"] == step) is not None:
+            return True
     except CorruptMemoryError as error:
         say(str(error))
-        return False
+    log.clear()
+    return False

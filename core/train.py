@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from .agent import Agent
 from .envs.base import Env
@@ -37,6 +38,16 @@ class Parts(Players):
     memory: Memory
     notes: tuple[str, ...] = ()
     """What is said before the first step: what the run will take and hold."""
+
+
+class Saves(Protocol):
+    """Writes checkpoints of a run."""
+
+    def save(self) -> None:
+        """Writes one."""
+
+    def save_due(self) -> bool:
+        """Whether one has to be written, however few steps the newest is behind."""
 
 
 class Judge:
@@ -85,16 +96,17 @@ def train(
     options: LoopOptions,
     recorder: Recorder,
     stop: Callable[[], bool],
-    save: Callable[[], None] | None = None,
+    saver: Saves | None = None,
 ) -> None:
     """Runs the loop until the clock reaches `steps`, or `stop`, asked between steps, says so.
 
-    It goes on from where the clock stands. `save` is how a checkpoint is written, by default
-    without what a run goes on from.
+    It goes on from where the clock stands. Checkpoints are the `saver`'s; the recorder's own leave
+    out what a run goes on from.
     """
     clock = parts.clock
     learner = Learner(parts, options)
-    save = save or recorder.save
+    recorder.learning &= len(parts.memory) > 0  # one that is filled anew is waited for again
+    saver = saver or recorder
     judge = Judge(parts, options, stop, recorder.evaluations)
     seen = clock.step if recorder.broken_off is None else recorder.broken_off
     eval_due, log_due = Every(options.eval_freq, seen), Every(options.log_freq, seen)
@@ -110,10 +122,10 @@ def train(
             break
         if log_due.due(clock.step):
             recorder.log(rollout.episodes)
-        if save_due.due(clock.step) or recorder.save_due():
-            save()
+        if save_due.due(clock.step) or saver.save_due():
+            saver.save()
     if recorder.checkpoint_step != clock.step:
-        save()  # before the last row, which a run that goes on from here would not have
+        saver.save()  # before the last row, which a run that goes on from here would not have
     if recorder.logged_step != clock.step:
         recorder.log(rollout.episodes)
     judge.close()
@@ -127,13 +139,12 @@ class Learner:
         self._updates = options.updates
         self._due = Every(options.train_interval, parts.clock.step)
         self._least = max(options.learn_start, options.batch_size)
-        self._begun = False
 
     def __call__(self, waiting: bool, recorder: Recorder) -> None:
         """Learns what has become due; something is where nobody plays before it has learnt."""
         due = self._due.crossings(self._parts.clock.step) or int(waiting)
-        self._begun = self._begun or (due > 0 and self._parts.memory.ready(self._least))
-        for _ in range(due * self._updates if self._begun else 0):
+        recorder.learning |= due > 0 and self._parts.memory.ready(self._least)
+        for _ in range(due * self._updates if recorder.learning else 0):
             recorder.meter.add(self._parts.agent.learn(self._parts.memory))
 
 

@@ -1,7 +1,9 @@
 """Putting a row together: what cannot work is refused, then the parts are built."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from core.agent import Agent, AgentContext
 from core.envs.base import Env
@@ -97,18 +99,23 @@ def prepare(settings: Settings) -> tuple[Players, MemoryContext]:
     return players, MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
 
 
-def build(settings: Settings) -> Parts:
-    """Builds a checked row. Raises UsageError, also where this machine cannot hold it."""
+def build(settings: Settings, place: Callable[[], Path] | None = None) -> Parts:
+    """Builds a checked row. Raises UsageError, also where this machine cannot hold it.
+
+    `place` gives the folder of a memory that lies on disk, once it is known to fit.
+    """
     players, context = prepare(settings)
     try:
         plan, context = plan_run(settings, players, context)
         if not plan.fits:
             raise UsageError(plan.refusal())
-    except UsageError:
+        keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
+        if place is not None and getattr(settings.memory, "storage", "") == "disk":
+            context = replace(context, folder=place())
+        memory = keeper(settings.memory, context)
+    except (UsageError, MemoryError) as error:
         players.env.close()
-        raise
-    keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
-    memory = keeper(settings.memory, context)
+        raise UsageError(str(error)) from None
     return Parts(**vars(players), memory=memory, notes=tuple(plan.lines()))
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from core.checkpoint import Checkpoints
 from core.errors import UsageError
 from core.options import Options, option
-from core.run_folder import RunFolder
+from core.run_folder import RunFolder, run_folder
 from core.runtime.stopping import Stopper
 from core.types import Tree
 
@@ -43,6 +43,15 @@ class RunsOptions(Options):
     runs: str = option("runs", help="folder that holds the runs")
 
 
+class ExportOptions(Options):
+    """Flags of `export`."""
+
+    to: Literal["minari", "hdf5"] = option(help="a Minari dataset, or one plain file")
+    out: str = option("", help="where to; else memory.minari or memory.hdf5 in the run's folder")
+    overwrite: bool = option(False, help="take the place of an export that is there")
+    runs: str = option("runs", help="folder that holds the runs")
+
+
 CHANGEABLE: Final = (
     "steps", "eval_freq", "eval_episodes", "eval_limit", "log_freq", "checkpoint_freq",
     "checkpoint_seconds", "checkpoint_memory", "keep_last", "device", "threads", "memory_cap",
@@ -50,7 +59,11 @@ CHANGEABLE: Final = (
 )  # fmt: skip
 """Keys that a run may change as it goes on; with others it would be another run."""
 
-VERB_OPTIONS: Final[Mapping[str, type[Options]]] = {"test": PlayOptions, "board": BoardFlags}
+VERB_OPTIONS: Final[Mapping[str, type[Options]]] = {
+    "test": PlayOptions,
+    "board": BoardFlags,
+    "export": ExportOptions,
+}
 """The flags of the verbs that train nothing."""
 
 
@@ -66,11 +79,11 @@ def train_row(row: str, flags: Flags) -> int:
 def resume_run(words: Sequence[str], flags: Flags) -> int:
     """Goes on with a run where it was saved; gives its exit code."""
     runs = {key: flags[key] for key in ("runs",) if key in flags}
-    folder = _find(
+    folder = find_run(
         words, from_flags(RunsOptions, runs).runs, "resume RUN [--steps N] [--key value]"
     )
     changed = {key: value for key, value in flags.items() if key not in runs}
-    settings = _saved(folder, changed)
+    settings = saved_settings(folder, changed)
     with Stopper() as stop:
         checkpoint = Checkpoints(folder.checkpoints).load("last", partial(print, file=sys.stderr))
         if checkpoint["step"] >= settings.run.steps:
@@ -94,10 +107,11 @@ def _train(
     from .curves import draw
     from .terminal import Terminal
 
-    parts = build(settings)
-    stop.check()
     row, seed = settings.row, settings.run.seed
-    folder = folder or RunFolder.create(Path(settings.run.runs), row, seed)
+    with run_folder(folder, Path(settings.run.runs), row, seed) as place:
+        parts = build(settings, lambda: place().replay)
+        stop.check()
+        folder = place()
     folder.write_config(row, settings.flat())
     terminal = Terminal(sys.stdout, folder.path, settings.board)
     terminal.say(f"{row}: writing {folder.path}")
@@ -134,8 +148,8 @@ def plan_row(words: Sequence[str], flags: Flags) -> int:
 def test_run(words: Sequence[str], flags: Flags) -> int:
     """Plays a run's best weights, or with `--weights last` its newest, on fresh episodes."""
     options = from_flags(PlayOptions, flags)
-    folder = _find(words, options.runs, "test RUN [--weights best|last] [--episodes N]")
-    settings = _saved(folder)
+    folder = find_run(words, options.runs, "test RUN [--weights best|last] [--episodes N]")
+    settings = saved_settings(folder)
 
     from core.report import play
 
@@ -162,16 +176,17 @@ def board(words: Sequence[str], flags: Flags) -> int:
     options = from_flags(BoardFlags, flags)
     if options.stop:
         return stop_server(options)
-    return post(_find(words, options.runs, "board RUN, or board --stop").path, options)
+    return post(find_run(words, options.runs, "board RUN, or board --stop").path, options)
 
 
-def _find(words: Sequence[str], runs: str, usage: str) -> RunFolder:
+def find_run(words: Sequence[str], runs: str, usage: str) -> RunFolder:
+    """The run that the words name, and nothing beside it; raises UsageError for anything else."""
     if len(words) != 1:
         raise UsageError(f"usage: python main.py {usage}")
     return RunFolder.find(Path(runs), words[0])
 
 
-def _saved(folder: RunFolder, flags: Flags | None = None) -> Settings:
+def saved_settings(folder: RunFolder, flags: Flags | None = None) -> Settings:
     """The row of a run, with every key as it was then but for flags of keys that may change."""
     config = folder.config()
     options = {

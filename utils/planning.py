@@ -9,7 +9,6 @@ from typing import Any, Final
 from core.errors import UsageError
 from core.limits import usable_memory
 from core.memory import MemoryContext, MemoryOptions, Plan
-from core.memory_log import bytes_on_disk
 from core.memory_watch import private_bytes
 from core.preview import Preview, preview
 from core.row_memory import RingMemory
@@ -45,14 +44,13 @@ def plan_run(
         row=settings.row,
         memory=plan,
         limit=options.memory_limit,
-        tier="heap",
+        tier=getattr(options, "storage", "heap"),
         machine=machine,
         max_num_envs=most_envs(options, make, machine, run.num_envs),
         holds=_holds(settings, plan, seen, context, keeper.gives),
         key="memory_bytes" if getattr(options, "memory_bytes", 0) else "memory_limit",
         remedies=() if fits(plan, machine) else _helps(keeper, settings, context, players, machine),
-        disk=bytes_on_disk(plan) if saved else 0,
-        disk_free=_disk_free(Path(run.runs)),
+        saved=saved,
     )
     return found, context
 
@@ -126,7 +124,7 @@ def _machine(settings: Settings, context: MemoryContext, an_env: int) -> Machine
     if run.memory_cap:
         usable, by = int(run.memory_cap), "memory_cap"
     other = taken + LEARNING * context.parameters + eval_lanes(run) * an_env
-    return Machine(usable, by, other, an_env)
+    return Machine(usable, by, other, an_env, _disk_free(Path(run.runs)))
 
 
 def _holds(

@@ -57,6 +57,18 @@ def run(
         _end(outcome, saver, report, folder)
 
 
+def save(parts: Parts, options: LoopOptions, folder: RunFolder, display: Display) -> None:
+    """Saves a run before its first step, with what its memory holds: `run` goes on from there."""
+    log = open_log(parts.memory, options, folder)
+    recorder, rollout = _set_up(parts, options, folder, display, None)
+    try:
+        Saver(parts, rollout, recorder, log).save()
+    finally:
+        recorder.close()
+        if log is not None:
+            log.close()
+
+
 def _end(outcome: dict[str, Any], saver: Saver, report: Report, folder: RunFolder) -> None:
     """Writes down how a run ended, and closes what it held."""
     recorder, episodes = saver.recorder, saver.rollout.episodes

@@ -1,8 +1,8 @@
 """What a run will take: what fits, how many environments do, and remedies that help."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -42,6 +42,8 @@ class Cost:
     bytes_low: int
     bytes_high: int
     rows_full: int
+    tiers: Mapping[str, int] = field(default_factory=lambda: {"heap": 8_000})
+    bytes_saved: int = 0
 
 
 def machine(usable: int, other: int = 0, an_env: int = 0) -> Machine:
