@@ -15,7 +15,7 @@ import torch
 
 from core.recorder import Recorder
 from core.rollout import Rollout
-from core.run_folder import RunFolder
+from core.run_folder import run_folder
 from core.runtime.serial import run
 from core.train import Parts
 from utils.assemble import build
@@ -93,8 +93,9 @@ class Run:
     def __init__(self, runs: Path, config: Mapping[str, Any], **keys: Any) -> None:
         self.settings = settings_of(config, **keys)
         self.options = self.settings.run
-        self.parts = build(self.settings)
-        self.folder = RunFolder.create(runs, "row", self.options.seed)
+        with run_folder(None, runs, "row", self.options.seed) as place:
+            self.parts = build(self.settings, lambda: place().replay)
+            self.folder = place()
         self.folder.write_config("row", self.settings.flat())
         self.display = Quiet()
 

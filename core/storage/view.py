@@ -91,7 +91,7 @@ class RingView:
                 if not self._overtaken():
                     self._margin = self._margin * 15 // 16
                     return result
-            self._margin = 2 * self._margin + FIRST_MARGIN
+            self._margin = min(2 * self._margin + FIRST_MARGIN, self.plan.rows_per_lane)
         raise CorruptMemoryError(
             "rows are written over faster than they can be read: set a larger memory_limit"
         )

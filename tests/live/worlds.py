@@ -6,7 +6,8 @@ Every number of a row says which row it is of, so that a row of two halves is kn
 import multiprocessing as mp
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +89,15 @@ def write(writer: Any, world: World, first: int, rows: int, stop: Callable[[], b
 
 def writing(writer: Any, world: World, first: int, stop: Any, told: Any) -> None:
     """A process that writes until it is told to stop."""
+    told.put(("ready", 0))
     told.put(("written", write(writer, world, first, 1 << 60, stop.is_set) - first))
 
 
 def reading(memory: SequentialMemory, world: World, batch: int, stop: Any, told: Any) -> None:
     """A process that draws, and looks at all it gets, until it is told to stop."""
     drawn = wrong = 0
+    memory.sample(batch)
+    told.put(("ready", 0))
     while not stop.is_set():
         for _ in range(16):
             wrong += world.wrong(memory.sample(batch))
@@ -117,26 +121,52 @@ def live(
     memory = world.memory()
     writer = memory.writer()
     first = write(writer, world, 0, 2 * world.rows, lambda: False)
-    stop, told = SPAWN.Event(), SPAWN.Queue()
-    children = [SPAWN.Process(target=writing, args=(writer, world, first, stop, told))]
-    children += [
-        SPAWN.Process(target=read, args=(memory, world, batch, stop, told)) for _ in range(readers)
-    ]
-    for child in children:
-        child.start()
-    time.sleep(seconds)
-    stop.set()
-    said = [_of(told) for _ in children]
-    for child in children:
-        child.join(30)
-        assert child.exitcode == 0
+    work = [(writing, (writer, world, first))]
+    work += [(read, (memory, world, batch)) for _ in range(readers)]
+    with at_work(work) as children:
+        time.sleep(seconds)
+        said = children.stopped()
     found = [value for kind, value in said if kind == "read"]
     written = next(value for kind, value in said if kind == "written")
     return Outcome(written, sum(drawn for drawn, _ in found), sum(wrong for _, wrong in found))
 
 
-def _of(told: Any) -> tuple[str, Any]:
+class Children:
+    """Processes that work until they are told to stop."""
+
+    def __init__(self, work: Sequence[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
+        self._stop, self._told = SPAWN.Event(), SPAWN.Queue()
+        self.processes = [
+            SPAWN.Process(target=target, args=(*args, self._stop, self._told), daemon=True)
+            for target, args in work
+        ]
+        for process in self.processes:
+            process.start()
+        assert all(self._answer()[0] == "ready" for _ in work)
+
+    def _answer(self) -> tuple[str, Any]:
+        try:
+            return self._told.get(timeout=60)  # type: ignore[no-any-return]
+        except queue.Empty:
+            raise AssertionError("a process ended without a word") from None
+
+    def stopped(self) -> list[tuple[str, Any]]:
+        """What each has to say, once all have come to their end."""
+        self._stop.set()
+        said = [self._answer() for _ in self.processes]
+        for process in self.processes:
+            process.join(30)
+            assert process.exitcode == 0
+        return said
+
+
+@contextmanager
+def at_work(work: Sequence[tuple[Callable[..., None], tuple[Any, ...]]]) -> Iterator[Children]:
+    """Processes at work, which are gone in the end, whatever happens."""
+    children = Children(work)
     try:
-        return told.get(timeout=60)  # type: ignore[no-any-return]
-    except queue.Empty:
-        raise AssertionError("a process ended without a word") from None
+        yield children
+    finally:
+        for process in children.processes:
+            process.kill()
+            process.join()
