@@ -43,6 +43,20 @@ def test(words: Sequence[str], flags: Flags) -> int:
     return test_run(words, flags)
 
 
+def export(words: Sequence[str], flags: Flags) -> int:
+    """Writes a run's memory to a file: `--to minari`, or `--to hdf5`."""
+    from utils.exchange import export_run
+
+    return export_run(words, flags)
+
+
+def import_file(words: Sequence[str], flags: Flags) -> int:
+    """Begins a run of a row with the episodes of such a file: FILE ROW."""
+    from utils.exchange import import_file
+
+    return import_file(words, flags)
+
+
 def board(words: Sequence[str], flags: Flags) -> int:
     """Posts a run's curves again; `--stop` ends the server that a run started."""
     from utils.commands import board
@@ -66,6 +80,8 @@ VERBS: Final[Mapping[str, Callable[[Sequence[str], Flags], int]]] = {
     "resume": resume,
     "test": test,
     "board": board,
+    "export": export,
+    "import": import_file,
     "list": show_list,
 }
 

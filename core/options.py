@@ -18,12 +18,16 @@ class Options(BaseModel):
     )
 
 
-def option(default: Any = ..., *, help: str, unit: str = "", **limits: Any) -> Any:
+def option(
+    default: Any = ..., *, help: str, unit: str = "", changes: bool = False, **limits: Any
+) -> Any:
     """A pydantic field with its one line of help, its unit and its limits (`ge`, `gt`, `le`, `lt`).
 
-    Without a default the key has to stand in the row.
+    Without a default the key has to stand in the row. With `changes`, a run that goes on may have
+    another value; with another one of any other key it would be another run.
     """
-    return Field(default, description=help, json_schema_extra={"unit": unit}, **limits)
+    extra: dict[str, Any] = {"unit": unit, "changes": changes}
+    return Field(default, description=help, json_schema_extra=extra, **limits)
 
 
 class SharedOptions(Options):
@@ -39,13 +43,17 @@ class SharedOptions(Options):
     gamma: float = option(0.99, ge=0, le=1, help="discount per step")
     batch_size: int = option(32, ge=1, unit="units", help="what one update samples")
     num_envs: int = option(1, ge=1, unit="envs", help="environments stepped together (lanes)")
-    steps: int = option(50_000, ge=1, unit="env steps", help="length of the run, over all lanes")
+    steps: int = option(
+        50_000, ge=1, unit="env steps", changes=True, help="length of the run, over all lanes"
+    )
     learn_start: int = option(
         1_000, ge=0, unit="units", help="what the memory holds before the first update"
     )
     seed: int = option(1, ge=0, lt=2**32, help="root of every random generator of the run")
-    device: str = option("cpu", help="where the networks live: cpu, cuda, cuda:0")
-    threads: int = option(1, ge=1, unit="threads", help="maths threads of this process")
+    device: str = option("cpu", changes=True, help="where the networks live: cpu, cuda, cuda:0")
+    threads: int = option(
+        1, ge=1, unit="threads", changes=True, help="maths threads of this process"
+    )
 
 
 class LoopOptions(SharedOptions):
@@ -56,22 +64,44 @@ class LoopOptions(SharedOptions):
     )
     updates: int = option(1, ge=1, unit="updates", help="updates each time learning comes")
     eval_freq: int = option(
-        1_000, ge=0, unit="env steps", help="between two evaluations; 0: never, best is last"
+        1_000,
+        ge=0,
+        unit="env steps",
+        changes=True,
+        help="between two evaluations; 0: never, best is last",
     )
     eval_episodes: int = option(
-        10, ge=1, unit="episodes", help="greedy episodes of an evaluation during the run"
+        10,
+        ge=1,
+        unit="episodes",
+        changes=True,
+        help="greedy episodes of an evaluation during the run",
     )
     eval_limit: int = option(
-        27_000, ge=1, unit="env steps", help="longest episode of an evaluation; cut and counted"
+        27_000,
+        ge=1,
+        unit="env steps",
+        changes=True,
+        help="longest episode of an evaluation; cut and counted",
     )
     checkpoint_freq: int = option(
-        10_000, ge=0, unit="env steps", help="between two checkpoints; 0: only at the end"
+        10_000,
+        ge=0,
+        unit="env steps",
+        changes=True,
+        help="between two checkpoints; 0: only at the end",
     )
     checkpoint_seconds: int = option(
-        600, ge=0, unit="seconds", help="and at the latest after so many; 0: never"
+        600, ge=0, unit="seconds", changes=True, help="and at the latest after so many; 0: never"
     )
     checkpoint_memory: bool = option(
-        True, help="save the memory too; without, a resumed run fills it anew before it learns"
+        True,
+        changes=True,
+        help="save the memory too; without, a resumed run fills it anew before it learns",
     )
-    keep_last: int = option(2, ge=1, unit="checkpoints", help="newest checkpoints kept beside best")
-    log_freq: int = option(500, ge=1, unit="env steps", help="between two rows of progress.csv")
+    keep_last: int = option(
+        2, ge=1, unit="checkpoints", changes=True, help="newest checkpoints kept beside best"
+    )
+    log_freq: int = option(
+        500, ge=1, unit="env steps", changes=True, help="between two rows of progress.csv"
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +37,15 @@ class Rollout:
     def state(self) -> Tree:
         """All that the next step follows from, copied; not the memory, nor the weights.
 
-        With `env` among it where the environment can be snapshotted.
+        With `env` among it where the environment can be snapshotted. Before `begin` there is none
+        yet: who resumes from there begins.
         """
+        state: dict[str, Any] = {"actor": self._actor.state(), "episodes": self.episodes.state()}
+        if not self._obs:
+            return state
         # by place, since a column's name may hold a slash, and a name in a tree may not
         columns = enumerate(self._env.spec.observations)
-        state = {
-            "actor": self._actor.state(),
-            "episodes": self.episodes.state(),
+        state |= {
             "obs": {str(at): self._obs[name].copy() for at, name in columns},
             "first": self._first.copy(),
             "waiting": self.waiting,

@@ -40,15 +40,17 @@ class BoardOptions(Options):
 
     visdom: Literal["auto", "connect", "off"] = option(
         "auto",
+        changes=True,
         help="auto: use the visdom server at the address below or start one; "
         "connect: only use one; off: no board",
     )
     visdom_server: str = option(
         "http://127.0.0.1",
         pattern=r"^https?://([^/:\s]+|\[[0-9A-Fa-f:]+\])$",
+        changes=True,
         help="scheme and host of the visdom server, without its port",
     )
-    visdom_port: int = option(8097, ge=1, le=65535, help="port of the visdom server")
+    visdom_port: int = option(8097, ge=1, le=65535, changes=True, help="port of the visdom server")
 
 
 # Training's side: cheap, never raising.

@@ -9,12 +9,12 @@ from pydantic_core import PydanticUndefined
 from core.errors import UsageError
 
 from .commands import VERB_OPTIONS
-from .describe import Takes, shown
+from .describe import Takes, may_change, shown
 from .factory import TABLES, options_class
 from .options import CONFIGS, DEFAULT
 from .settings import PARTS, chosen_classes, find_row
 
-SWITCHES: Final = frozenset({"stop", "json"})
+SWITCHES: Final = frozenset({"stop", "json", "overwrite"})
 """Flags that take no value."""
 
 USAGE: Final = """\
@@ -58,7 +58,7 @@ def help_page(arguments: Sequence[str], verbs: Mapping[str, Callable[..., int]])
         return "\n".join([f"python main.py {words[0]} RUN [--key value ...]", "", *lines])
     rows = [word for word in words if word not in verbs]
     if rows:
-        return row_help(rows[0], flags)
+        return row_help(rows[-1], flags)  # `import` names a file first
     about = [f"python main.py {name:<26}{(verb.__doc__ or '')}" for name, verb in verbs.items()]
     return USAGE.format(verbs="\n".join(about), rows=", ".join(CONFIGS), default=DEFAULT)
 
@@ -76,7 +76,9 @@ def row_help(row: str, flags: Mapping[str, str]) -> str:
 def _key_line(key: str, field: FieldInfo, values: Mapping[str, Any]) -> str:
     default = "required" if field.default is PydanticUndefined else shown(field.default)
     here = f", here {shown(values[key])}" if key in values else ""
-    return f"  --{key}  {field.description}\n      {Takes.of(field)} (default {default}{here})"
+    later = "; may change on resume" if may_change(field) else ""
+    about = f"{Takes.of(field)} (default {default}{here}){later}"
+    return f"  --{key}  {field.description}\n      {about}"
 
 
 def listing() -> str:

@@ -16,8 +16,8 @@ from core.runtime.stopping import Stopper
 from core.types import Tree
 
 from .board import BoardOptions
-from .describe import truth
-from .settings import Settings, find_row, from_flags, resolve
+from .describe import may_change, truth
+from .settings import Settings, chosen_classes, find_row, from_flags, resolve
 
 Flags = Mapping[str, str]
 
@@ -51,13 +51,6 @@ class ExportOptions(Options):
     overwrite: bool = option(False, help="take the place of an export that is there")
     runs: str = option("runs", help="folder that holds the runs")
 
-
-CHANGEABLE: Final = (
-    "steps", "eval_freq", "eval_episodes", "eval_limit", "log_freq", "checkpoint_freq",
-    "checkpoint_seconds", "checkpoint_memory", "keep_last", "device", "threads", "memory_cap",
-    *(name for name in BoardOptions.model_fields),
-)  # fmt: skip
-"""Keys that a run may change as it goes on; with others it would be another run."""
 
 VERB_OPTIONS: Final[Mapping[str, type[Options]]] = {
     "test": PlayOptions,
@@ -193,9 +186,11 @@ def saved_settings(folder: RunFolder, flags: Flags | None = None) -> Settings:
         key: tuple(value) if isinstance(value, list) else value
         for key, value in config["options"].items()
     }
+    models = chosen_classes(config["options"], f"in {folder.path.name}").values()
+    changeable = [k for m in models for k, field in m.model_fields.items() if may_change(field)]
     for key in flags or {}:
-        if key in options and key not in CHANGEABLE:
+        if key in options and key not in changeable:
             raise UsageError(
-                f"'{key}' of a run that goes on cannot change; what can: {', '.join(CHANGEABLE)}"
+                f"'{key}' of a run that goes on cannot change; what can: {', '.join(changeable)}"
             )
     return resolve(config["row"], options, flags or {})

@@ -17,6 +17,12 @@ KINDS = {
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
+def may_change(field: FieldInfo) -> bool:
+    """Whether a run that goes on may have another value of an option."""
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("changes"))
+
+
 @dataclass(frozen=True)
 class Takes:
     """Kind, range and unit of an option."""

@@ -191,5 +191,6 @@ class RunOptions(LoopOptions):
     runs: str = option("runs", help="folder that the run's own folder is made in")
     memory_cap: ByteSize = option(
         ByteSize(0),
+        changes=True,
         help="what the run's process may take in all, as 12GB; 0: what the system says is left",
     )

@@ -8,7 +8,7 @@ from pydantic_core import PydanticUndefined
 from core.options import Options
 
 from .board import BoardOptions
-from .describe import Takes, shown
+from .describe import Takes, may_change, shown
 from .factory import TABLES, options_class
 from .options import RunOptions
 from .settings import PARTS
@@ -46,13 +46,14 @@ def _section(title: str, model: type[Options]) -> Iterator[str]:
     if not model.model_fields:
         yield "No keys.\n"
         return
-    yield "| key | takes | unit | default | what it is |"
-    yield "|---|---|---|---|---|"
+    yield "| key | takes | unit | default | may change on resume | what it is |"
+    yield "|---|---|---|---|---|---|"
     for key, field in model.model_fields.items():
         takes = Takes.of(field)
         default = "" if field.default is PydanticUndefined else f"`{shown(field.default)}`"
         limits = ", ".join(part for part in (takes.kind, takes.range) if part)
-        yield f"| `{key}` | {limits} | {takes.unit} | {default} | {field.description} |"
+        later = "yes" if may_change(field) else ""
+        yield f"| `{key}` | {limits} | {takes.unit} | {default} | {later} | {field.description} |"
     yield ""
 
 

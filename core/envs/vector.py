@@ -30,7 +30,7 @@ class GymVector:
         self._envs = envs
         self._mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.lanes = envs.num_envs
-        single = envs.single_observation_space
+        self.observation_space = single = envs.single_observation_space
         frequency = envs.metadata.get("render_fps")
         self.spec = EnvSpec(
             observation_specs(single),

@@ -348,6 +348,20 @@ def test_a_resumed_rollout_goes_on_where_it_was_and_tells_the_writer_nothing(mod
     other_env.close()
 
 
+def test_a_rollout_that_has_not_begun_is_resumed_by_beginning() -> None:
+    env = counters(3, 5, mode=DISABLED)
+    state = Rollout(env, Script(2), Diary()).state()
+    assert state.keys() == {"actor", "episodes"}
+    diary, actor = Diary(), Script(2)
+    resumed = Rollout(env, actor, diary)
+    assert not resumed.resume(from_bytes(to_bytes(state), ""), [5, 6])
+    assert diary.told == [("start", [0, 1], [[0, 0, 0], [1, 0, 0]])]
+    assert actor.broken == [False, False]
+    resumed.step(0)
+    assert diary.steps(0) == [[0, 0, 1]]
+    env.close()
+
+
 def test_a_resumed_rollout_knows_whether_it_waited() -> None:
     env = counters(3, 3, 3, mode=DISABLED)
     rollout, actor, _ = begin(env)

@@ -1,5 +1,6 @@
 """A run that is stopped and taken up again is the run that was never stopped."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,10 @@ import pytest
 
 from core.checkpoint import Checkpoints, load
 from core.errors import UsageError
+from core.memories.sequential import SequentialMemory
 from core.run_folder import RunFolder
 from core.runtime.serial import run
+from core.types import Array
 from tests.harness import CHAIN, COUNTER, EMPTY, Run, comparable, equal_trees, rows_of
 from utils.assemble import build
 from utils.options import CONFIGS
@@ -28,6 +31,14 @@ ROWS: dict[str, dict[str, Any]] = {
     "es": {**CONFIGS["es_cartpole"], "steps": 3_000, "eval_freq": 1_000, "log_freq": 300},
     "cem": {**CONFIGS["cem_cartpole"], "steps": 3_000, "eval_freq": 1_000, "log_freq": 300},
 }  # fmt: skip
+
+
+class Wall:
+    """The clock on the wall as a test moves it, and the processor's as it is."""
+
+    def __init__(self, seconds: list[float]) -> None:
+        self.monotonic = lambda: seconds[0]
+        self.perf_counter = time.perf_counter
 
 
 class Until:
@@ -117,3 +128,36 @@ def test_a_commit_beyond_the_checkpoint_is_passed_over(tmp_path: Path) -> None:
     (first.folder.checkpoints / "step-000000000200.safetensors").write_bytes(kept)
     assert comparable(go_on(second).rows) == comparable(whole.rows)
     assert rows_of(first.folder.progress) == second.rows
+
+
+def test_learning_that_began_goes_on_in_a_memory_that_holds_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where bytes are bounded, a lane's oldest rows may go, many at once, before it is full."""
+    monkeypatch.setattr(SequentialMemory, "ready", lambda self, units: 100 <= self.rows < 200)
+    keys = {"memory_limit": 1_000, "num_envs": 1}
+    whole = Run(tmp_path / "whole", {**ROWS["chain"], **SHORT, **keys}).go()
+    parted = go_on(stopped(tmp_path / "parted", "chain", 300, **keys))
+    assert comparable(parted.rows) == comparable(whole.rows)
+    assert int(whole.rows[-1]["updates"]) > 400
+
+
+def test_a_checkpoint_comes_by_the_clock_on_the_wall_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Run(tmp_path, {**CHAIN, "checkpoint_freq": 0, "checkpoint_seconds": 3, "steps": 100})
+    step = made.parts.env.step
+    seconds, saved = [0.0], []
+
+    def slow(actions: Array) -> Any:
+        seconds[0] += 0.125
+        return step(actions)
+
+    save = Checkpoints.save_last
+    monkeypatch.setattr(made.parts.env, "step", slow)
+    monkeypatch.setattr("core.recorder.time", Wall(seconds))
+    monkeypatch.setattr(
+        Checkpoints, "save_last", lambda self, tree, at: [saved.append(at), save(self, tree, at)]
+    )
+    made.go()
+    assert saved == [24, 48, 72, 96, 100]

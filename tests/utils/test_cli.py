@@ -202,8 +202,10 @@ def test_help_of_a_row_lists_exactly_its_keys(row: str, capsys: pytest.CaptureFi
             assert f"(default {default}" in takes
             unit = (field.json_schema_extra or {}).get("unit", "")
             assert not unit or f"in {unit} (" in takes
+            changes = (field.json_schema_extra or {})["changes"]
+            assert takes.endswith("; may change on resume") == changes
             if key in CONFIGS[row]:
-                assert takes.endswith(f", here {shown(CONFIGS[row][key])})")
+                assert f", here {shown(CONFIGS[row][key])})" in takes
 
 
 def test_help_shows_ranges(capsys: pytest.CaptureFixture[str]):

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 
-def needs(*modules: str) -> pytest.MarkDecorator:
-    """Skips where a module is missing; with ENGRAM_REQUIRE_ALE=1 such a test runs, and fails."""
+def needs(*modules: str, unless: str = "ENGRAM_REQUIRE_ALE") -> pytest.MarkDecorator:
+    """Skips where a module is missing; with that variable set to 1 such a test runs, and fails."""
     absent = [module for module in modules if find_spec(module) is None]
-    skipped = bool(absent) and os.environ.get("ENGRAM_REQUIRE_ALE") != "1"
+    skipped = bool(absent) and os.environ.get(unless) != "1"
     return pytest.mark.skipif(skipped, reason=f"not installed: {', '.join(absent)}")
