@@ -77,6 +77,12 @@ class Recorder:
         self.broken_off: int | None = None
         """Where an evaluation was broken off: the step before the one that it came after."""
 
+        self.learning = False
+        """Whether the memory was ready once: from then on it is learnt from, whatever goes."""
+
+        self.save_seconds = 0.0
+        """Time that saving took, of the memory too."""
+
         self.checkpoint_step: int | None = None
         """Step of the newest checkpoint, if there is one."""
 
@@ -130,6 +136,8 @@ class Recorder:
             "logged_step": self.logged_step,
             "evaluations": self.evaluations,
             "broken_off": self.broken_off,
+            "learning": self.learning,
+            "save_seconds": self.save_seconds,
             "short": self._short,
             "meter": self.meter.state(),
             "pace": self.pace.state(),
@@ -141,6 +149,8 @@ class Recorder:
         self.logged_step = state["logged_step"]
         self.evaluations, self._short = state["evaluations"], state["short"]
         self.broken_off = state["broken_off"]
+        self.learning = state.get("learning", False)
+        self.save_seconds = state.get("save_seconds", 0.0)
         self.checkpoint_step = self._clock.step
         self.meter.load(state["meter"])
         self.pace.load(state["pace"])
@@ -210,6 +220,7 @@ class Recorder:
         return {
             "steps": step,
             "wall_seconds": self.pace.wall,
+            "save_seconds": self.save_seconds,
             "steps_per_second": self.pace.mean(step),
             "updates": self._agent.updates,
             "peak_private_bytes": self.watch.peak,

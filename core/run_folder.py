@@ -122,6 +122,14 @@ class RunFolder:
         """The outcome of the run."""
         write_json(self.path / "result.json", result)
 
+    def reported(self, step: int) -> bool:
+        """Whether it was said to be finished at that step; one killed in its report was not."""
+        try:
+            result = json.loads((self.path / "result.json").read_text())
+        except (OSError, ValueError):
+            return False
+        return (result.get("status"), result.get("steps")) == ("finished", step)
+
     def write_status(self, status: Mapping[str, Any]) -> None:
         """The newest status, for whoever looks on."""
         write_json(self.live / "status.json", status)
@@ -167,11 +175,13 @@ class Progress:
         """Begins the file; with `until`, goes on behind the rows up to that step."""
         self.columns = (*FIRST_COLUMNS, *own)
         kept = [] if until is None else rows_until(path, until)
-        self._file = path.open("w", newline="")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._file = temporary.open("w", newline="")
         self._writer = csv.writer(self._file)
         self._write(self.columns)
         for row in kept:
             self._write([row.get(name, "") for name in self.columns])
+        temporary.replace(path)  # whole, under the open file: until then the old one stays
 
     def append(self, row: Mapping[str, Any]) -> None:
         """A row; None is an empty cell. Raises KeyError for a column that was not announced."""

@@ -5,6 +5,7 @@ new is committed first, under the checkpoint's step, and the checkpoint written 
 killed in between, the newest checkpoint finds its commit, since the log keeps two.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -43,13 +44,15 @@ class Saver:
         return self.recorder.save_due() or (self.log is not None and self.log.due)
 
     def save(self) -> None:
-        """Saves everything that the run goes on from."""
+        """Saves everything that the run goes on from, and adds up how long that takes."""
+        begun = time.perf_counter()
         state: dict[str, Any] = {"rollout": self.rollout.state()}
         if self.log is not None:
             self.log.commit({"step": self.parts.clock.step})
         elif not isinstance(self.parts.memory, RingMemory):
             state["memory"] = self.parts.memory.state()
         self.recorder.save(state)
+        self.recorder.save_seconds += time.perf_counter() - begun
 
 
 class Past(NamedTuple):

@@ -27,6 +27,7 @@ class PlayOptions(Options):
 
     weights: Literal["best", "last"] = option("best", help="which checkpoint to play")
     episodes: int = option(100, ge=1, unit="episodes", help="greedy episodes to play")
+    device: str = option("", help="where the networks live, by default where the run had them")
     runs: str = option("runs", help="folder that holds the runs")
 
 
@@ -79,7 +80,7 @@ def resume_run(words: Sequence[str], flags: Flags) -> int:
     settings = saved_settings(folder, changed)
     with Stopper() as stop:
         checkpoint = Checkpoints(folder.checkpoints).load("last", partial(print, file=sys.stderr))
-        if checkpoint["step"] >= settings.run.steps:
+        if checkpoint["step"] >= settings.run.steps and folder.reported(checkpoint["step"]):
             raise UsageError(
                 f"{folder.path.name} is at step {checkpoint['step']:,} of {settings.run.steps:,}: "
                 "set --steps to go further"
@@ -142,7 +143,7 @@ def test_run(words: Sequence[str], flags: Flags) -> int:
     """Plays a run's best weights, or with `--weights last` its newest, on fresh episodes."""
     options = from_flags(PlayOptions, flags)
     folder = find_run(words, options.runs, "test RUN [--weights best|last] [--episodes N]")
-    settings = saved_settings(folder)
+    settings = saved_settings(folder, {"device": options.device} if options.device else None)
 
     from core.report import play
 

@@ -139,16 +139,17 @@ class StorePlan:
 
     @property
     def segment_bytes(self) -> int:
-        """Bytes of a segment of its log: a sixteenth of it, since segments go as a whole."""
-        return min(max(self.bytes_logged // 16, LEAST_SEGMENT), SEGMENT_BYTES)
+        """Bytes of a segment of its log: a small part of it, since segments go as a whole."""
+        return min(max(self.bytes_logged // 32, LEAST_SEGMENT), SEGMENT_BYTES)
 
     @property
     def bytes_saved(self) -> int:
         """Bytes on disk that its log never exceeds.
 
-        What is new is there before what it replaces goes, and so are both ends of what is held.
+        Two commits are kept, and what comes is there before what it replaces goes; so are both ends
+        of what is held.
         """
-        return self.bytes_logged + self.bytes_new + 3 * self.segment_bytes
+        return self.bytes_logged + 2 * self.bytes_new + 3 * self.segment_bytes
 
     @property
     def bytes_new(self) -> int:

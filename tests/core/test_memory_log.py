@@ -1,11 +1,10 @@
 """A memory in a folder: after any end of its process it is what it was at its last commit."""
 
 import copy
-import os
-import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from core.storage import log as log_module
 from tests.conftest import SOAK, examples
 from tests.harness import ROOT, environment
 from tests.oracles.test_sequential_oracle import LIVES, SHORT, small_blocks, tight_worlds, worlds
-from tests.oracles.worlds import Twin, World
+from tests.oracles.worlds import CODES, Twin, World
 
 SMALL = 4_000
 """Bytes of a segment, so that a short life fills several."""
@@ -154,6 +153,28 @@ def test_what_was_not_committed_does_not_count(tmp_path: Path) -> None:
     reopened(kept, tmp_path)[0].agree()
 
 
+def test_what_a_killed_writer_left_half_done_is_cleared_away(tmp_path: Path) -> None:
+    twin = Twin(WORLD)
+    log = MemoryLog(twin.memory, tmp_path, SMALL)
+    twin.live(bytes(300))
+    log.commit()
+    log.close()
+    newest = tmp_path / max(files(tmp_path))
+    with newest.open("ab") as file:
+        file.write(b"torn")
+    orphan = tmp_path / "segment-00000099.bin"
+    orphan.write_bytes(b"torn")
+    other, _ = reopened(twin, tmp_path)
+    again = MemoryLog(other.memory, tmp_path, SMALL)
+    assert again.load(never_said) is not None
+    other.renew()
+    other.live(bytes(100))
+    again.commit()
+    again.close()
+    assert not orphan.exists()
+    reopened(other, tmp_path)[0].agree()
+
+
 @pytest.mark.parametrize("where", ["newest", "last"])
 def test_a_damaged_segment_is_named_and_the_commit_before_taken(tmp_path: Path, where: str) -> None:
     twin = Twin(WORLD)
@@ -237,45 +258,94 @@ def test_a_full_disk_is_one_line_and_the_commit_before_stays(
     other.agree()
 
 
+TIERS = ("heap", "shared", "disk")
+"""Where a memory's bytes may live."""
+KILLS = 200 if SOAK else 10
+"""Moments at which a writer is killed, of each tier."""
+LIVES_OF_A_FOLDER = 5
+"""Writers that go on, one after the other, where the one before was killed."""
+SOME = 20
+CYCLE = 0.03
+"""Seconds, about, of `SOME` ticks and a commit."""
+
+
+def live_some(twin: Twin, number: int, life: int) -> None:
+    """What happens in a writer's life before the commit of that number, the same whoever asks."""
+    twin.rng = np.random.default_rng([number, life])
+    codes = twin.rng.integers(0, len(CODES), (SOME, twin.world.lanes))
+    for tick in codes.tolist():
+        twin.tick([CODES[code] for code in tick])
+
+
+def lived(world: World, lives: list[int]) -> Twin:
+    """A twin after so many commits, each of such a life."""
+    twin = Twin(world)
+    for number, life in enumerate(lives):
+        live_some(twin, number, life)
+    return twin
+
+
 WRITER = """
 import sys
 from pathlib import Path
 from core.memory_log import MemoryLog
-from tests.core.test_memory_log import SMALL, WORLD, never_said
+from tests.core.test_memory_log import SMALL, WORLD, lived, live_some, never_said, world_in
 from tests.oracles.worlds import Twin
-twin = Twin(WORLD)
-log = MemoryLog(twin.memory, Path(sys.argv[1]), SMALL)
-print("begun", flush=True)
-for number in range(10_000):
-    twin.live(bytes(20), check_every=10_000)
-    log.commit({"number": number})
+folder, tier, life = sys.argv[1:]
+world = world_in(tier, Path(folder))
+lived(WORLD, [0] * 5)  # compiles what is compiled
+twin = Twin(world)
+log = MemoryLog(twin.memory, Path(folder), SMALL)
+extra = log.load(never_said)
+lives = [] if extra is None else extra["lives"]
+past = lived(WORLD, lives)
+twin.history = past.history
+twin.go_on_as(past)
+twin.renew()
+print(len(lives), flush=True)
+while True:
+    live_some(twin, len(lives), int(life))
+    lives.append(int(life))
+    log.commit({"lives": lives})
+    print(len(lives), flush=True)
 """
 
 
-@pytest.mark.timeout(900)
-def test_killed_at_any_moment_it_is_what_it_was_at_a_commit(tmp_path: Path) -> None:
+def world_in(tier: str, folder: Path) -> World:
+    """The world of the writers that are killed, its memory on that tier."""
+    return replace(WORLD, storage=tier, folder=folder)
+
+
+def kill_a_writer(folder: Path, tier: str, life: int, rng: np.random.Generator) -> int:
+    """Lets a writer commit a few times, and kills it; gives how many commits it has told of."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), tier, str(life)],
+        cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    told = [child.stdout.readline() for _ in range(rng.integers(1, 8))]
+    time.sleep(rng.uniform(0, CYCLE))
+    child.kill()
+    told += child.stdout.readlines()
+    child.wait()
+    child.stdout.close()
+    return int([line for line in told if line.endswith("\n")][-1])
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("tier", TIERS)
+def test_killed_at_any_moment_it_is_what_it_was_at_a_commit(tmp_path: Path, tier: str) -> None:
     rng = np.random.default_rng(0)
-    kills = 200 if SOAK else 8
-    for kill in range(kills):
-        folder = tmp_path / str(kill)
-        child = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(folder)],
-            cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert child.stdout is not None
-        assert child.stdout.readline() == "begun\n"
-        time.sleep(rng.uniform(0.05, 0.6))
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        memory = Twin(WORLD).memory
+    for kill in range(KILLS):
+        folder = tmp_path / str(kill // LIVES_OF_A_FOLDER)
+        told = kill_a_writer(folder, tier, kill, rng)
+        memory = world_in(tier, folder).memory()
         log = MemoryLog(memory, folder, SMALL)
         extra = log.load(never_said)
         log.close()
+        lives = [] if extra is None else extra["lives"]
+        assert len(lives) in (told, told + 1), "what was told is saved, and at most one more"
         if extra is not None:
-            twin = Twin(WORLD)
-            for _ in range(int(extra["number"]) + 1):
-                twin.live(bytes(20), check_every=10_000)
-            other = copy.copy(twin)
-            other.memory = memory
-            other.agree()
+            twin = lived(WORLD, lives)
+            twin.memory = memory
+            twin.agree()

@@ -112,3 +112,24 @@ def test_the_log_is_the_runs_own(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert texts[0].endswith(" line 0\n") and texts[1].endswith(" line 1\n")
     assert texts[0].count("\n") == 1
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # open as it died
+def test_a_kill_while_a_run_is_taken_up_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "progress.csv"
+    first = Progress(path)
+    for step in (10, 20, 30):
+        first.append({"step": step})
+    first.close()
+    before = rows_of(path)
+
+    def killed(self: Progress, cells: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Progress, "_write", killed)
+        Progress(path, until=20)
+    assert len(before) == 3
+    assert rows_of(path) == before

@@ -188,7 +188,7 @@ def test_the_same_row_and_seed_give_the_same_numbers(tmp_path: Path, keys: dict[
     assert equal_trees(first.parts.agent.state(), second.parts.agent.state())
     assert equal_trees(first.parts.memory.state(), second.parts.memory.state())
     assert comparable(first.rows) != comparable(other.rows)
-    moody = ("wall_seconds", "steps_per_second", "peak_private_bytes")
+    moody = ("wall_seconds", "save_seconds", "steps_per_second", "peak_private_bytes")
     left, right = (
         {key: value for key, value in run.result.items() if key not in moody}
         for run in (first, second)

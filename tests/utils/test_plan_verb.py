@@ -77,7 +77,7 @@ def test_as_json_it_is_one_object_and_nothing_else(plan) -> None:
     assert list(said) == FIELDS.split()
     assert said["row"] == ROW and said["fits"] is True
     assert (said["bytes_per_step"], said["bytes_full"], said["tiers"]) == (
-        36, 18_000, {"heap": 18_000, "disk": 2 * 18_000 + 3 * 2**20},
+        36, 18_000, {"heap": 18_000, "disk": 3 * 18_000 + 3 * 2**20},
     )  # fmt: skip
     assert said["bytes_full_low"] == said["bytes_full_high"] == 18_000
     assert said["holds"]["steps"] == 500 and said["holds"]["batches"] == 62.5

@@ -14,9 +14,9 @@ from core.runtime.stopping import Stopper
 from tests.harness import CHAIN, Run, equal_trees
 
 KEYS = (
-    "row seed status steps wall_seconds steps_per_second updates eval_return_mean eval_return_std "
-    "eval_episodes best_step last_eval_return_mean peak_private_bytes memory_len memory_rows "
-    "memory_bytes"
+    "row seed status steps wall_seconds save_seconds steps_per_second updates eval_return_mean "
+    "eval_return_std eval_episodes best_step last_eval_return_mean peak_private_bytes memory_len "
+    "memory_rows memory_bytes"
 )
 """What the issue promises of `result.json`."""
 

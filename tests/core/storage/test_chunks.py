@@ -93,9 +93,7 @@ def test_a_chunk_that_unpacks_to_another_size_is_broken(size: int) -> None:
     ring = ring_of("zstd", 100)
     write(ring, NOISE[:100] // 8)
     column = ring._chunks[0]
-    blob = np.frombuffer(
-        column._coder.priors.codec(0).compress(np.zeros(size, np.uint8)), np.uint8
-    )
+    blob = np.frombuffer(column._coder.priors.codec(0).compress(np.zeros(size, np.uint8)), np.uint8)
     entry = column._entries[0, 2]
     assert len(blob) < entry["length"]
     column._arena.bytes[entry["offset"] :][: len(blob)] = blob
