@@ -38,6 +38,8 @@ class FrameStack:
 
         `first` marks the lanes whose episode begins with this observation.
         """
+        if self._window == 1:  # nothing to look back at, and no time to lose
+            return self._push_alone(obs, first)
         self._newest = (self._newest + 1) % self._window
         self._age = np.where(first, 0, self._age + 1)
         slots = (self._newest - stack_offsets(self._age, self._window)) % self._window
@@ -45,6 +47,16 @@ class FrameStack:
         for name, frames in self._frames.items():
             frames[self._newest] = obs[name]
             stacks[name] = frames[slots, self._lanes]
+        return stacks
+
+    def _push_alone(self, obs: Columns, first: NDArray[np.bool_]) -> Columns:
+        self._newest = 0
+        self._age += 1
+        self._age[first] = 0
+        stacks = {}
+        for name, frames in self._frames.items():
+            frames[0] = obs[name]
+            stacks[name] = frames[0][:, None].copy()
         return stacks
 
     def state(self) -> Tree:

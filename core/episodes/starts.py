@@ -1,5 +1,7 @@
 """Where a transition may start."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,13 +16,38 @@ class TransitionStarts:
     """
 
     def __init__(self, ring: Rows, window: int) -> None:
+        from .kernels import find_starts  # numba is loaded where a memory is made, and not before
+
         self._ring = ring
         self._reach = window - 1
+        self._find = find_starts
+        self._closing, self._age = ring.book("closing"), ring.book("age")
+        self._records, self._stride = ring.packed
+
+    def __reduce__(self) -> Any:
+        return TransitionStarts, (self._ring, self._reach + 1)  # the books are where the ring is
 
     def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """See `LegalStarts.spans`: each lane's rows but its newest, which has no step yet."""
         tails = self._ring.tails.copy()
         return tails, np.maximum(self._ring.heads - 1 - tails, 0)
+
+    def locate(
+        self,
+        picks: NDArray[np.int64],
+        lows: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        size: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `LegalStarts.locate`."""
+        ring = self._ring
+        lanes, rows = np.empty((2, size), np.int64)
+        books = self._records, self._stride, self._closing, self._age
+        per_lane = ring.plan.rows_per_lane
+        found = self._find(
+            picks, lows, ends, ring.tails, per_lane, self._reach, *books, lanes, rows
+        )
+        return lanes[:found], rows[:found]
 
     def legal(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """See `LegalStarts.legal`."""

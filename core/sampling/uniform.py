@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_ROUNDS = 16
+SPARE = 16
+"""One candidate in so many is drawn beside those that are wanted, since a few are not legal."""
 EMPTY = "the memory holds nothing that can be sampled yet"
 
 
@@ -26,6 +28,19 @@ class LegalStarts(Protocol):
 
     def legal(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of those candidates a unit may start at."""
+
+    def locate(
+        self,
+        picks: NDArray[np.int64],
+        lows: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        size: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lanes and rows of the first legal ones among candidates, at most `size` of them.
+
+        Candidates are numbered over all lanes, which begin at the rows `lows` and end before the
+        numbers `ends`.
+        """
 
     def __len__(self) -> int:
         """How many are legal."""
@@ -85,17 +100,43 @@ class Uniform:
         if not ends[-1]:
             raise ValueError(EMPTY)
 
-        def propose(count: int) -> Candidates:
-            picks = rng.integers(0, ends[-1], count)
-            lanes = np.searchsorted(ends, picks, side="right")
-            rows = lows[lanes] + picks - (ends[lanes] - counts[lanes])
-            return lanes, rows, starts.legal(lanes, rows)
+        lanes, rows = self._located(starts, lows, ends, size, rng)
+        if len(lanes) < size:
+            more = self._rest(starts, size - len(lanes), rng)
+            lanes, rows = (np.concatenate(pair) for pair in zip((lanes, rows), more, strict=True))
+        return Draw(lanes, rows, np.ones(size, np.float32))
 
-        def choose(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-            lanes, rows = all_starts(starts)
-            if not len(rows):
-                raise ValueError(EMPTY)
-            picks = rng.integers(0, len(rows), count)
-            return lanes[picks], rows[picks]
+    @staticmethod
+    def _located(
+        starts: LegalStarts,
+        lows: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        size: int,
+        rng: np.random.Generator,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The legal ones of rather more candidates than are wanted, in a bounded number of rounds.
 
-        return draw_legal(size, propose, choose)
+        The first legal ones of candidates that are drawn alike are drawn alike themselves.
+        """
+        lanes, rows = np.empty(0, np.int64), np.empty(0, np.int64)
+        for _ in range(MAX_ROUNDS):
+            missing = size - len(lanes)
+            picks = rng.integers(0, ends[-1], missing + missing // SPARE + 2)
+            lane, row = starts.locate(picks, lows, ends, missing)
+            if missing == len(lane) == size:
+                return lane, row
+            lanes, rows = np.concatenate([lanes, lane]), np.concatenate([rows, row])
+            if len(lanes) == size:
+                break
+        return lanes, rows
+
+    @staticmethod
+    def _rest(
+        starts: LegalStarts, size: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where legal ones are few: looks at all there are."""
+        lanes, rows = all_starts(starts)
+        if not len(rows):
+            raise ValueError(EMPTY)
+        picks = rng.integers(0, len(rows), size)
+        return lanes[picks], rows[picks]

@@ -144,8 +144,15 @@ class PackedColumn:
     """A field of the packed rows: the small items of a row lie side by side."""
 
     def __init__(self, plan: ColumnPlan, records: Array) -> None:
+        from .kernels import take_field  # numba is loaded where a memory is made, and not before
+
+        assert records.dtype.fields is not None
         self.plan = plan
+        self.offset = int(records.dtype.fields[plan.name][1])
         self._field = records[plan.name]
+        self._take = take_field
+        self._bytes = records.view(np.uint8).reshape(-1)
+        self._place = (records.itemsize, self.offset, plan.bytes_per_row)
 
     def write(self, where: Where, values: Array) -> None:
         """See `Column.write`."""
@@ -153,10 +160,14 @@ class PackedColumn:
 
     def gather(self, where: Where, out: Array | None = None) -> Array:
         """See `Column.gather`."""
+        slots = where.slots
+        taken = np.empty(slots.shape + self.plan.spec.shape, self.plan.stored)
+        flat = taken.reshape(-1).view(np.uint8)
+        self._take(self._bytes, *self._place, slots.reshape(-1), flat)
         if out is not None:
-            out[...] = self._field[where.slots]
+            out[...] = taken
             return out
-        return self._field[where.slots].astype(self.plan.spec.dtype, copy=False)
+        return taken.astype(self.plan.spec.dtype, copy=False)
 
     def usage(self, written: int) -> int:
         """See `Column.usage`: the rows are accounted for as a whole, by the ring."""

@@ -104,12 +104,49 @@ def copy_wild(out: Bytes, to: int, data: Bytes, at: int, count: int) -> None:
 
 @njit(cache=True, nogil=True)
 def copy_exact(out: Bytes, to: int, data: Bytes, at: int, count: int) -> None:
-    """Copies `count` bytes and nothing else."""
-    whole = count // SLACK * SLACK
-    for done in range(0, whole, SLACK):
+    """Copies `count` bytes and nothing else, between arrays apart."""
+    if count < SLACK:
+        for done in range(count):
+            out[to + done] = data[at + done]
+        return
+    for done in range(0, count - SLACK, SLACK):
         copy16(out, to + done, data, at + done)
-    for done in range(whole, count):
-        out[to + done] = data[at + done]
+    copy16(out, to + count - SLACK, data, at + count - SLACK)  # some of it a second time
+
+
+@njit(cache=True, nogil=True)
+def take_field(
+    records: Bytes, stride: int, offset: int, size: int, slots: Bytes, out: Bytes
+) -> None:
+    """Copies `size` bytes at `offset` of each record of `stride` bytes, one after the other."""
+    for place in range(len(slots)):
+        copy_exact(out, place * size, records, slots[place] * stride + offset, size)
+
+
+@njit(cache=True, nogil=True)
+def take_fields(
+    records: Bytes, stride: int, table: Bytes, slots: tuple[Bytes, ...], out: Bytes
+) -> None:
+    """Copies several fields of records of `stride` bytes, each as `take_field` does.
+
+    Line k of the table is a field: its offset, its size, which of the `slots` it is taken at, and
+    how many bytes of a unit stand before it in `out`; a unit is what belongs to one of `slots[0]`.
+    """
+    for line in range(len(table)):
+        offset, size, which, before = table[line]
+        places = slots[which]
+        to = before * len(slots[0])
+        for place in range(len(places)):
+            at = places[place] * stride + offset
+            # as `copy_exact`, which a call for every few bytes would be too much for
+            if size < SLACK:
+                for byte in range(size):
+                    out[to + byte] = records[at + byte]
+            else:
+                for done in range(0, size - SLACK, SLACK):
+                    copy16(out, to + done, records, at + done)
+                copy16(out, to + size - SLACK, records, at + size - SLACK)
+            to += size
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ from ..errors import CorruptMemoryError
 from ..types import Array, Tree
 from .allocators import Allocator, Heap
 from .columns import Column, ColumnPlan, FrameColumn, PackedColumn, Where, packed_dtype
+from .fields import Fields, Wish
 from .plan import StorePlan
 
 if TYPE_CHECKING:
@@ -95,6 +96,20 @@ class RingBuffer:
     def gather(self, name: str, where: Where, out: Array | None = None) -> Array:
         """The items of rows, `[*where, *item]`, copied once: into `out`, or fresh."""
         return self._columns[name].gather(where, out)
+
+    def book(self, name: str) -> Array:
+        """A packed column as it lies, by slot, `[rows, *item]`: for loops that read a few of it."""
+        field: Array = self._records[name]
+        return field
+
+    @property
+    def packed(self) -> tuple[Array, int]:
+        """The packed rows as flat bytes, and how many a row takes."""
+        return self._records.view(np.uint8).reshape(-1), self._records.itemsize
+
+    def fields(self, wishes: Mapping[str, Wish]) -> Fields:
+        """A reader of some packed columns at once, whatever rows it is asked for."""
+        return Fields(self._records, {plan.name: plan for plan in self.plan.columns}, wishes)
 
     @property
     def alone(self) -> bool:

@@ -1,6 +1,6 @@
 """What a reader sees of a ring that other processes may be writing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptMemoryError
 from ..types import Array
 from .columns import Where
+from .fields import Fields, Wish
 from .plan import StorePlan
 from .ring import RingBuffer
 
@@ -37,6 +38,16 @@ class Rows(Protocol):
 
     def gather(self, name: str, where: Where, out: Array | None = None) -> Array:
         """See `RingBuffer.gather`."""
+
+    def book(self, name: str) -> Array:
+        """See `RingBuffer.book`."""
+
+    @property
+    def packed(self) -> tuple[Array, int]:
+        """See `RingBuffer.packed`."""
+
+    def fields(self, wishes: Mapping[str, Wish]) -> Fields:
+        """See `RingBuffer.fields`."""
 
 
 class RingView:
@@ -70,6 +81,19 @@ class RingView:
     def gather(self, name: str, where: Where, out: Array | None = None) -> Array:
         """See `RingBuffer.gather`."""
         return self._ring.gather(name, where, out)
+
+    def book(self, name: str) -> Array:
+        """See `RingBuffer.book`."""
+        return self._ring.book(name)
+
+    @property
+    def packed(self) -> tuple[Array, int]:
+        """See `RingBuffer.packed`."""
+        return self._ring.packed
+
+    def fields(self, wishes: Mapping[str, Wish]) -> Fields:
+        """See `RingBuffer.fields`."""
+        return self._ring.fields(wishes)
 
     def steadily(self, read: Callable[[], Result]) -> Result:
         """What `read` gives, all of it of rows that were held from its beginning to its end.

@@ -132,3 +132,25 @@ def test_the_count_of_episodes_may_wrap() -> None:
     told = Lane(9)
     told.writer._episode[:] = 2**31 - 3
     assert told.tell("ststs.ts.").rows(2) == [0, 2, 4, 5, 7]
+
+
+@pytest.mark.parametrize("window", [1, 2, 4])
+def test_the_first_legal_ones_of_any_candidates_are_found(window: int) -> None:
+    rng = np.random.default_rng(window)
+    told = Lane(13, lanes=3)
+    for _ in range(60):
+        lane = int(rng.integers(3))
+        told.tell("".join(["s", *rng.choice(list("...tc"), 1)]), lane)
+        starts = TransitionStarts(told.ring, window)
+        lows, counts = starts.spans()
+        ends = np.cumsum(counts)
+        if not ends[-1]:
+            continue
+        picks = rng.integers(0, ends[-1], 20)
+        lanes = np.searchsorted(ends, picks, side="right")
+        rows = lows[lanes] + picks - (ends - counts)[lanes]
+        legal = starts.legal(lanes, rows)
+        for size in (1, 5, 20):
+            found = starts.locate(picks.copy(), lows, ends, size)
+            assert np.array_equal(found[0], lanes[legal][:size])
+            assert np.array_equal(found[1], rows[legal][:size])

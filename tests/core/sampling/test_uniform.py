@@ -26,6 +26,12 @@ class Some:
             assert low <= row < low + count, "asked for a row that is no candidate"
         return np.array([pair in self._legal for pair in pairs], np.bool_)
 
+    def locate(self, picks, lows, ends, size):
+        lanes = np.searchsorted(ends, picks, side="right")
+        rows = lows[lanes] + picks - np.concatenate([[0], ends])[lanes]
+        legal = self.legal(lanes, rows)
+        return lanes[legal][:size], rows[legal][:size]
+
     def __len__(self) -> int:
         return len(self._legal)
 
