@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptMemoryError, UsageError
 from ..types import Array, Tree
+from . import kernels
 from .allocators import Allocator
 from .arena import NONE, Arena
 from .coder import Coder
@@ -40,6 +41,7 @@ class ChunkedColumn:
         self._open_chunk, self._oldest, self._ended = allocator.allocate((3, lanes), INT64)
         self._entries = allocator.allocate((lanes, layout.entries), ENTRY)
         self._offsets = self._entries["offset"]
+        self._index = tuple(self._entries[name] for name in ENTRY.names or ())
         data = allocator.kept(name, layout.arena_bytes + layout.spare_bytes + SLACK)
         self._arena = Arena(data, lanes, layout.blocks, layout.block_bytes, layout.spare)
         self._coder = Coder(layout, allocator)
@@ -105,26 +107,21 @@ class ChunkedColumn:
         return places
 
     def gather(self, where: Where, out: Array | None = None) -> Array:
-        """See `Column.gather`; each chunk is decoded once."""
-        lanes, rows = np.broadcast_arrays(where.lanes, where.rows)
-        shape = (*rows.shape, *self.plan.spec.shape)
+        """See `Column.gather`; of a stack, or of rows in order, each chunk is decoded once."""
+        lanes, rows = where.lanes, where.rows
+        if rows.ndim == 2 and lanes.shape == (len(rows), 1):  # stacks: in order as they are
+            shape, units, wanted, order = rows.shape, lanes[:, 0], rows, np.arange(len(rows))
+        else:
+            shape = np.broadcast_shapes(lanes.shape, rows.shape)
+            units, each = (np.broadcast_to(x, shape).flatten() for x in (lanes, rows))
+            wanted, order = each[:, None], np.lexsort((each, units))
+        shape += self.plan.spec.shape
         if out is not None and out.shape != shape:
             raise ValueError(f"'{self.plan.name}' fills {shape}, not {out.shape}")
         target = np.empty(shape, self.plan.stored) if out is None or not self._fits(out) else out
-        flat = target.view(np.uint8).reshape(-1, self._size)
-        lane, row = lanes.reshape(-1), rows.reshape(-1)
-        chunk, place = np.divmod(row, self._frames)
-        closed_ = chunk != self._open_chunk[lane]
-        opened = np.flatnonzero(~closed_)
-        if len(opened):
-            places = self._places(lane[opened], row[opened])
-            self._coder.copy(self._open.reshape(-1), places, opened, flat.reshape(-1))
-            # a writer may have come by twice meanwhile, and be filling the same buffer again
-            closed_[opened] = self._open_chunk[lane[opened]] > chunk[opened] + 1
-        closed = np.flatnonzero(closed_)
-        if len(closed):
-            order = closed[np.lexsort((row[closed], lane[closed]))]
-            self._unpack(lane[order], chunk[order], place[order], order, flat)
+        flat = target.view(np.uint8).reshape(-1)
+        while not self._read(units, wanted, order, flat):
+            pass
         if target is out:
             return target
         given = target.astype(self.plan.spec.dtype, copy=False)
@@ -133,26 +130,40 @@ class ChunkedColumn:
         out[...] = given
         return out
 
+    def _read(self, lanes: Array, rows: Array, order: Array, flat: NDArray[np.uint8]) -> bool:
+        """Rebuilds the frames of those rows, `[units, depth]`, one after the other.
+
+        Gives whether all is there: a writer may have come by twice meanwhile, and be filling again
+        the buffer of what was open. Raises CorruptMemoryError for what cannot be rebuilt.
+        """
+        newest = self._open_chunk.copy()
+        room = np.empty((10, rows.size + 1), np.int64)
+        places, opened, found, groups = room[:2], room[2:4], room[4:9], room[9]
+        closed, count, others = kernels.find_chunks(
+            lanes, rows, order, self._frames, newest, self._index, places, groups, found, opened
+        )
+        if count < 0:
+            raise CorruptMemoryError(f"'{self.plan.name}' is asked for a chunk that is not held")
+        if others:
+            self._coder.copy(self._open.reshape(-1), opened[0, :others], opened[1, :others], flat)
+            if (self._open_chunk > newest + 1).any():
+                return False
+        broken = self._coder.unpack(
+            self._arena.bytes, found[:4, :count], groups[: count + 1], places[0, :closed],
+            places[1, :closed], flat,
+        )  # fmt: skip
+        if broken != NONE:
+            unit = found[4, broken]
+            chunk = rows[unit, 0] // self._frames
+            raise CorruptMemoryError(
+                f"'{self.plan.name}': chunk {chunk} of lane {lanes[unit]} is broken"
+            )
+        return True
+
     def _fits(self, out: Array) -> bool:
         """Whether the compiled loops can write there: they know neither strides nor dtypes."""
         flags = out.flags
         return out.dtype == self.plan.stored and flags.c_contiguous and flags.writeable
-
-    def _unpack(
-        self, lane: Array, chunk: Array, place: Array, targets: Array, flat: NDArray[np.uint8]
-    ) -> None:
-        """Rebuilds frames of closed chunks, sorted by lane and row."""
-        new = np.flatnonzero((np.diff(lane, prepend=-1) != 0) | (np.diff(chunk, prepend=-1) != 0))
-        groups = np.append(new, len(lane))
-        entries = self._entries[lane[new], chunk[new] % self._entries.shape[1]]
-        if (entries["chunk"] != chunk[new]).any():
-            raise CorruptMemoryError(f"'{self.plan.name}' is asked for a chunk that is not held")
-        broken = self._coder.unpack(
-            self._arena.bytes, entries, groups, place, targets, flat.reshape(-1)
-        )
-        if broken != NONE:
-            which = f"chunk {chunk[new[broken]]} of lane {lane[new[broken]]}"
-            raise CorruptMemoryError(f"'{self.plan.name}': {which} is broken")
 
     def check_index(self) -> None:
         """Raises CorruptMemoryError unless entries name bytes of their lane, and known forms."""

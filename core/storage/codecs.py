@@ -62,23 +62,22 @@ class Zstd:
             level=ZSTD_LEVEL, write_checksum=False, write_dict_id=False, **options
         )
         self._decompressor = zstandard.ZstdDecompressor(**options)
+        self._size_of, self._errors = zstandard.frame_content_size, zstandard.ZstdError
 
     def compress(self, stream: Stream) -> bytes:
         """See `Codec.compress`."""
         packed: bytes = self._compressor.compress(stream.data)
         return packed
 
-    def decompress(self, packed: Stream, most: int) -> Stream:
+    def decompress(self, packed: Stream, most: int) -> bytes:
         """The stream again; empty for bytes that are none, or that would be more than `most`."""
-        import zstandard
-
         try:
             # a damaged header may promise terabytes, which would be taken before they are missed
-            known = 0 <= zstandard.frame_content_size(packed.data) <= most
-            stream = self._decompressor.decompress(packed.data) if known else b""
-        except zstandard.ZstdError:
-            stream = b""
-        return np.frombuffer(stream, np.uint8)
+            known = 0 <= self._size_of(packed.data) <= most
+            stream: bytes = self._decompressor.decompress(packed.data) if known else b""
+        except self._errors:
+            return b""
+        return stream
 
 
 def train_dictionary(streams: Sequence[bytes], size: int) -> bytes:

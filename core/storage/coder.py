@@ -1,5 +1,6 @@
 """Coding and decoding chunks: the priors, the codec, the compiled loop, and room to work in."""
 
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -73,51 +74,65 @@ class Coder:
     def unpack(
         self,
         arena: Bytes,
-        entries: Any,
+        found: Places,
         groups: Places,
         places: Places,
         targets: Places,
         out: Bytes,
     ) -> int:
-        """Rebuilds the frames of groups of a chunk each into `out`, flat.
+        """Rebuilds the frames of groups of a chunk each into `out`, flat; see `find_chunks`.
 
         Gives -1, or the first group that is broken.
         """
-        begins = entries["offset"].copy()
-        ends = begins + entries["length"]
-        forms, coded = entries["form"].copy(), entries["prior"].copy()
-
-        def unpack(first: int, behind: int) -> int:
-            part, bounds = slice(first, behind), groups[first : behind + 1]
+        begins, ends, forms, coded = found
+        packed = np.flatnonzero(forms == ZSTD) if self.priors.form == ZSTD else forms[:0]
+        if not len(packed):
             broken: int = kernels.unpack_chunks(
-                arena, begins[part], ends[part], forms[part], coded[part], self.priors.bases,
-                bounds, places, targets, out, self._size, self._stream, self._work, self._width,
+                arena, begins, ends, forms, coded, self.priors.bases, groups, places, targets, out,
+                self._size, self._stream, self._work, self._width,
             )  # fmt: skip
             return broken
-
-        if not (forms == ZSTD).any():
-            return unpack(0, len(forms))
-        for group, form in enumerate(forms):
-            wish = slice(groups[group], groups[group + 1])
-            blob = arena[begins[group] : ends[group]]
-            if form != ZSTD:
-                whole = unpack(group, group + 1) < 0
+        for first, last in _runs(forms == ZSTD):
+            part, bounds = slice(first, last), groups[first : last + 1]
+            if forms[first] == ZSTD:
+                broken = self._unpack_zstd(arena, found[:, part], bounds, places, targets, out)
             else:
-                whole = self._unpack_zstd(blob, coded[group], places[wish], targets[wish], out)
-            if not whole:
-                return group
+                broken = kernels.unpack_chunks(
+                    arena, begins[part], ends[part], forms[part], coded[part], self.priors.bases,
+                    bounds, places, targets, out, self._size, self._stream, self._work, self._width,
+                )  # fmt: skip
+            if broken >= 0:
+                return first + broken
         return -1
 
     def _unpack_zstd(
-        self, blob: Bytes, prior: int, places: Places, targets: Places, out: Bytes
-    ) -> bool:
-        if prior > self.priors.newest:
-            return False
-        codec = cast(Zstd, self.priors.codec(prior))
-        stream = codec.decompress(blob, len(self._stream))
-        self._stream[: len(stream)] = stream
-        broken = kernels.unpack_chunk(
-            blob, 0, 0, self._stream, len(stream), self.priors.bases[prior], places, targets, out,
+        self,
+        arena: Bytes,
+        found: Places,
+        groups: Places,
+        places: Places,
+        targets: Places,
+        out: Bytes,
+    ) -> int:
+        begins, ends, _, coded = found
+        streams, lengths = [], []
+        for group, (begin, end, prior) in enumerate(
+            zip(begins.tolist(), ends.tolist(), coded.tolist(), strict=True)
+        ):
+            if prior > self.priors.newest:
+                return group
+            codec = cast(Zstd, self.priors.codec(prior))
+            streams.append(codec.decompress(arena[begin:end], len(self._stream)))
+            lengths.append(len(streams[-1]))
+        there = np.frombuffer(bytearray().join([*streams, bytes(SLACK)]), np.uint8)
+        broken: int = kernels.unpack_streams(
+            there, np.cumsum(lengths), coded, self.priors.bases, groups, places, targets, out,
             self._size, self._work, self._width,
         )  # fmt: skip
-        return not broken
+        return broken
+
+
+def _runs(packed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Begin and end of each stretch of groups that are alike."""
+    bounds = [0, *(np.flatnonzero(np.diff(packed)) + 1).tolist(), len(packed)]
+    return list(pairwise(bounds))

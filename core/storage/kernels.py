@@ -423,3 +423,86 @@ def unpack_chunks(
         ):
             return group
     return -1
+
+
+@njit(cache=True, nogil=True)
+def find_chunks(
+    lanes: Bytes,
+    rows: Bytes,
+    order: Bytes,
+    frames: int,
+    newest: Bytes,
+    index: tuple[Bytes, ...],
+    places: Bytes,
+    groups: Bytes,
+    found: Bytes,
+    opened: Bytes,
+) -> tuple[int, int, int]:
+    """Sorts wanted rows into those of open chunks and groups of a closed chunk each.
+
+    Unit u wants `rows[u]` of lane `lanes[u]`; units are taken in `order`, and what follows one
+    another of a chunk is a group. `newest` says which chunk of a lane is open; `index` is chunk,
+    offset, length, form and prior of the entries. Gives how many rows are closed, of how many
+    groups, and how many open; no group, -1, where an entry is of another chunk. `places` `[2, n]`
+    are places in a chunk, and where they go; `groups` where each begins among those; `found`
+    `[5, n]` the groups' offsets, ends, forms, priors, and the units that began them; `opened`
+    `[2, n]` is as `places`, in the lanes' open buffers.
+    """
+    depth, entries = rows.shape[1], index[0].shape[1]
+    closed, count, others = 0, 0, 0
+    last_lane, last_chunk, last_place = -1, -1, -1
+    for unit in order:
+        lane = lanes[unit]
+        for frame in range(depth):
+            row = rows[unit, frame]
+            chunk, target = row // frames, unit * depth + frame
+            place = row - chunk * frames
+            if chunk == newest[lane]:
+                opened[0, others] = lane * (2 * frames) + row % (2 * frames)
+                opened[1, others] = target
+                others += 1
+                continue
+            if lane != last_lane or chunk != last_chunk or place < last_place:
+                entry = chunk % entries
+                if index[0][lane, entry] != chunk:
+                    found[4, 0] = unit
+                    return closed, -1, others
+                groups[count] = closed
+                found[0, count] = index[1][lane, entry]
+                found[1, count] = index[1][lane, entry] + index[2][lane, entry]
+                found[2, count], found[3, count] = index[3][lane, entry], index[4][lane, entry]
+                found[4, count] = unit
+                count += 1
+            places[0, closed], places[1, closed] = place, target
+            closed += 1
+            last_lane, last_chunk, last_place = lane, chunk, place
+    groups[count] = closed
+    return closed, count, others
+
+
+@njit(cache=True, nogil=True)
+def unpack_streams(
+    streams: Bytes,
+    ends: Bytes,
+    priors: Bytes,
+    bases: Bytes,
+    groups: Bytes,
+    places: Bytes,
+    targets: Bytes,
+    out: Bytes,
+    size: int,
+    work: Bytes,
+    width: int,
+) -> int:
+    """As `unpack_chunks`, of streams that are there already, one after the other."""
+    begin = 0
+    for group in range(len(ends)):
+        first, last = groups[group], groups[group + 1]
+        stream = streams[begin : ends[group] + SLACK]
+        if unpack_chunk(
+            stream, 0, 0, stream, ends[group] - begin, bases[priors[group]], places[first:last],
+            targets[first:last], out, size, work, width,
+        ):  # fmt: skip
+            return group
+        begin = ends[group]
+    return -1
