@@ -9,6 +9,7 @@ import pytest
 from core.checkpoint import Checkpoints, load
 from core.errors import UsageError
 from core.memories.sequential import SequentialMemory
+from core.memory_log import MemoryLog
 from core.run_folder import RunFolder
 from core.runtime.serial import run
 from core.types import Array
@@ -23,6 +24,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "chain": {**CHAIN, "steps": 600, "num_envs": 3},
     "counter": {**COUNTER, "observation": "pixels", "size": 20, "steps": 600, "window_length": 3,
                 "model_type": "dqn-mlp", "ending": "truncate"},
+    "disk": {**COUNTER, "observation": "pixels", "size": 20, "steps": 600, "storage": "disk"},
     "empty": {**EMPTY, "steps": 600, "num_envs": 2},
     "cartpole": {**CONFIGS["dqn_cartpole"], "steps": 1_200, "learn_start": 100, "eval_freq": 500,
                  "log_freq": 100},
@@ -55,7 +57,7 @@ def go_on(done: Run, stop_at: int | None = None) -> Run:
     """A run taken up from its folder, as a fresh process does."""
     other = Run.__new__(Run)
     other.settings, other.options = done.settings, done.options
-    other.parts = build(done.settings)
+    other.parts = build(done.settings, lambda: done.folder.replay)
     other.folder, other.display = RunFolder(done.folder.path), type(done.display)()
     checkpoint = Checkpoints(other.folder.checkpoints).load("last", other.display.say)
     stop = Until(other.parts.clock, stop_at) if stop_at else (lambda: False)
@@ -149,9 +151,9 @@ def test_a_checkpoint_comes_by_the_clock_on_the_wall_too(
     step = made.parts.env.step
     seconds, saved = [0.0], []
 
-    def slow(actions: Array) -> Any:
+    def slow(actions: Array, *rest: Any) -> Any:
         seconds[0] += 0.125
-        return step(actions)
+        return step(actions, *rest)
 
     save = Checkpoints.save_last
     monkeypatch.setattr(made.parts.env, "step", slow)
@@ -161,3 +163,28 @@ def test_a_checkpoint_comes_by_the_clock_on_the_wall_too(
     )
     made.go()
     assert saved == [24, 48, 72, 96, 100]
+
+
+def test_a_memory_on_disk_is_saved_before_its_spare_blocks_are_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.storage.layout.LEAST_BLOCK", 700)
+    monkeypatch.setattr("core.storage.layout.PAGE", 64)
+    keys: dict[str, Any] = {
+        "steps": 2_000, "memory_limit": 300, "checkpoint_freq": 1_000, "checkpoint_seconds": 0,
+        "eval_freq": 0, "chunk_frames": 4, "learn_start": 100, "train_interval": 100,
+    }  # fmt: skip
+    made = Run(tmp_path, ROWS["disk"], **keys)
+    commits: list[int] = []
+    commit = MemoryLog.commit
+
+    def counted(self: MemoryLog, extra: Any) -> None:
+        commits.append(extra["step"])
+        commit(self, extra)
+
+    monkeypatch.setattr(MemoryLog, "commit", counted)
+    made.go()
+    assert made.result["status"] == "finished"
+    assert commits[0] == 1_000, "nothing is held before there is a commit"
+    assert 4 < len(commits) < 60
+    assert made.result["memory_rows"] == 300
