@@ -110,7 +110,8 @@ class ChunkedColumn:
         """See `Column.gather`; of a stack, or of rows in order, each chunk is decoded once."""
         lanes, rows = where.lanes, where.rows
         if rows.ndim == 2 and lanes.shape == (len(rows), 1):  # stacks: in order as they are
-            shape, units, wanted, order = rows.shape, lanes[:, 0], rows, np.arange(len(rows))
+            shape, units, order = rows.shape, lanes[:, 0], np.arange(len(rows))
+            wanted = np.ascontiguousarray(rows)
         else:
             shape = np.broadcast_shapes(lanes.shape, rows.shape)
             units, each = (np.broadcast_to(x, shape).flatten() for x in (lanes, rows))

@@ -114,22 +114,44 @@ class Coder:
         targets: Places,
         out: Bytes,
     ) -> int:
+        """As many streams at a time as there is room for."""
         begins, ends, _, coded = found
-        streams, lengths = [], []
+        first, at = 0, 0
+        bounds: list[int] = []
         for group, (begin, end, prior) in enumerate(
             zip(begins.tolist(), ends.tolist(), coded.tolist(), strict=True)
         ):
             if prior > self.priors.newest:
                 return group
             codec = cast(Zstd, self.priors.codec(prior))
-            streams.append(codec.decompress(arena[begin:end], len(self._stream)))
-            lengths.append(len(streams[-1]))
-        there = np.frombuffer(bytearray().join([*streams, bytes(SLACK)]), np.uint8)
+            stream = codec.decompress(arena[begin:end], len(self._stream) - SLACK)
+            if at + len(stream) > len(self._stream) - SLACK:
+                broken = self._unpack_streams(first, bounds, coded, groups, places, targets, out)
+                if broken >= 0:
+                    return broken
+                first, bounds, at = group, [], 0
+            self._stream[at : at + len(stream)] = np.frombuffer(stream, np.uint8)
+            at += len(stream)
+            bounds.append(at)
+        return self._unpack_streams(first, bounds, coded, groups, places, targets, out)
+
+    def _unpack_streams(
+        self,
+        first: int,
+        bounds: list[int],
+        coded: Places,
+        groups: Places,
+        places: Places,
+        targets: Places,
+        out: Bytes,
+    ) -> int:
+        """The groups from `first` on whose streams are there, up to those bounds."""
+        last = first + len(bounds)
         broken: int = kernels.unpack_streams(
-            there, np.cumsum(lengths), coded, self.priors.bases, groups, places, targets, out,
-            self._size, self._work, self._width,
+            self._stream, np.array(bounds, np.int64), coded[first:last], self.priors.bases,
+            groups[first : last + 1], places, targets, out, self._size, self._work, self._width,
         )  # fmt: skip
-        return broken
+        return broken if broken < 0 else first + broken
 
 
 def _runs(packed: NDArray[np.bool_]) -> list[tuple[int, int]]:

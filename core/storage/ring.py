@@ -1,6 +1,6 @@
 """The ring: lanes of rows with 64-bit counters. The only code that knows where the seam is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,6 +33,9 @@ class RingBuffer:
         """How often it took over a saved state, after which no row is where it was."""
 
         counters = allocator.allocate((3, plan.lanes), INT64)
+        self.settle: Callable[[], None] = lambda: None
+        """Called before anything is written: waits for who reads it in a thread."""
+
         self.heads: NDArray[np.int64] = counters[0]
         self.tails: NDArray[np.int64] = counters[1]
         self._short = counters[2]
@@ -69,6 +72,7 @@ class RingBuffer:
 
         The row is not held until `publish`.
         """
+        self.settle()
         rows = self.heads[lanes]
         self.tails[lanes] = np.maximum(self.tails[lanes], rows + 1 - self.plan.rows_per_lane)
         for chunks in self._chunks:
