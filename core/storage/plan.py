@@ -81,7 +81,8 @@ class StorePlan:
         }
 
     def _layout(self, plan: ColumnPlan, cap: int = 0) -> ChunkLayout:
-        forecast = self.forecasts.get(plan.name, 0.0)
+        compressed = plan.chunking.codec != "raw"
+        forecast = self.forecasts.get(plan.name, 0.0) if compressed else 0.0
         return ChunkLayout(plan, self.lanes, self.rows_per_lane, cap, forecast, self.least)
 
     @property

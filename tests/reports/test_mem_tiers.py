@@ -170,7 +170,7 @@ def test_run_09_too_little_shared_memory_is_refused(
     assert (out, error.count("\n")) == ("", 1)
     assert "memory_limit takes up to 200.0 MB when full" in error
     assert "taken at once as shared memory" in error
-    assert "--storage disk (" in error
+    assert re.search(r"--storage disk \(2\d\d\.\d MB of it\)", error), "raw, as was asked"
     assert not (tmp_path / "runs").exists()
 
 
