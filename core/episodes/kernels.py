@@ -43,6 +43,33 @@ fetch: Any = _fetch if getattr(config, "DISABLE_JIT", False) else _fetch_compile
 
 
 @njit(cache=True, nogil=True)
+def find_candidates(
+    picks: Numbers,
+    lows: Numbers,
+    ends: Numbers,
+    per_lane: int,
+    records: Numbers,
+    stride: int,
+    slots: Numbers,
+) -> None:
+    """Turns the numbers of candidates into lane and row, in one number as an id, and their slots.
+
+    All that is read of a start lies side by side, and mostly in no cache: it is asked for here, so
+    that much of it comes at once.
+    """
+    for place in range(len(picks)):
+        pick, lane = picks[place], 0
+        while ends[lane] <= pick:
+            lane += 1
+        row = lows[lane] + pick - (ends[lane - 1] if lane else 0)
+        slots[place] = lane * per_lane + row % per_lane
+        picks[place] = (lane << LANE_SHIFT) | row
+        begin = slots[place] * stride
+        for line in range(0, 2 * stride, LINE):
+            fetch(records, begin + line)
+
+
+@njit(cache=True, nogil=True)
 def find_starts(
     picks: Numbers,
     lows: Numbers,
@@ -64,18 +91,7 @@ def find_starts(
     stack reaches back `reach` rows or to its episode's first, none of them before the lane's tail.
     """
     slots = np.empty(len(picks), np.int64)
-    for place in range(len(picks)):
-        pick, lane = picks[place], 0
-        while ends[lane] <= pick:
-            lane += 1
-        row = lows[lane] + pick - (ends[lane - 1] if lane else 0)
-        slots[place] = lane * per_lane + row % per_lane
-        picks[place] = (lane << LANE_SHIFT) | row
-        # all that is read of a start lies side by side, and in no cache: asked for early, many
-        # come at once
-        begin = slots[place] * stride
-        for line in range(0, 2 * stride, LINE):
-            fetch(records, begin + line)
+    find_candidates(picks, lows, ends, per_lane, records, stride, slots)
     found = 0
     for place in range(len(picks)):
         lane, row = picks[place] >> LANE_SHIFT, picks[place] & ((1 << LANE_SHIFT) - 1)
@@ -112,6 +128,27 @@ def following_place(place: int, steps: int, per_lane: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def sum_rewards(
+    base: int, first: int, left: int, per_lane: int, books: Numbers, powers: Numbers
+) -> tuple[float, int, bool]:
+    """Up to n rewards from a start on, discounted and summed; how many, and whether one is last.
+
+    The start is at place `first` of the lane whose slots begin at `base`, and `left` steps exist
+    from it on, itself included.
+    """
+    _, closing, terminal, reward = books
+    total, steps, ended = 0.0, 0, False
+    while steps < len(powers) - 1 and not ended:
+        slot = base + following_place(first, steps, per_lane)
+        if steps and (steps >= left or closing[slot]):
+            break
+        total += reward[slot] * powers[steps]
+        ended = terminal[slot]
+        steps += 1
+    return total, steps, ended
+
+
+@njit(cache=True, nogil=True)
 def unroll(
     lanes: Numbers,
     rows: Numbers,
@@ -119,36 +156,27 @@ def unroll(
     per_lane: int,
     books: Numbers,
     powers: Numbers,
-    sums: Numbers,
-    ids: Numbers,
-    slots: Numbers,
-    stacks: Numbers,
-    following: Numbers,
+    steps_of: Numbers,
 ) -> None:
     """What follows each start: the n-step sum, and the rows of its two stacks.
 
-    `books` are age, closing, terminal and reward; `powers` are gamma^0 to gamma^n. `sums` `[2, B]`
+    `books` are age, closing, terminal and reward; `powers` are gamma^0 to gamma^n. Of `steps_of`,
+    in its order, `sums` `[2, B]`
     becomes the sum of up to n rewards, up to and including the first terminal or up to the last
     step that exists, and the discount of what follows them. `slots` are of the starts themselves.
     `stacks` and `following`
     `[2, B, depth]` become rows and slots. Of a single step the two share all frames but one: then
     `following` has no depth, and `stacks` one more.
     """
-    age, closing, terminal, reward = books
+    sums, ids, slots, stacks, following = steps_of
     apart = following.shape[2] > 0
     for unit in range(len(rows)):
         lane, row = lanes[unit], rows[unit]
         base, first = lane * per_lane, row % per_lane
         slots[unit] = base + first
-        begin = np.int64(age[base + first])
-        total, steps, ended = 0.0, 0, False
-        while steps < len(powers) - 1 and not ended:
-            slot = base + following_place(first, steps, per_lane)
-            if steps and (row + steps >= heads[lane] - 1 or closing[slot]):
-                break
-            total += reward[slot] * powers[steps]
-            ended = terminal[slot]
-            steps += 1
+        begin = np.int64(books[0][base + first])
+        left = heads[lane] - 1 - row
+        total, steps, ended = sum_rewards(base, first, left, per_lane, books, powers)
         sums[0, unit] = total
         sums[1, unit] = 0.0 if ended else powers[steps]
         ids[unit] = (lane << LANE_SHIFT) | row

@@ -113,7 +113,9 @@ class TransitionReader:
             np.empty((2, size, 0 if self._single else depth), np.int64),
         )
         per_lane = ring.plan.rows_per_lane
-        self._unroll(draw.lanes, draw.rows, ring.heads, per_lane, self._books, self._powers, *steps)
+        self._unroll(
+            draw.lanes, draw.rows, ring.heads, per_lane, self._books, self._powers, tuple(steps)
+        )
         return steps
 
     def _stack_frames(

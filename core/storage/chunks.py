@@ -141,7 +141,7 @@ class ChunkedColumn:
         room = np.empty((10, rows.size + 1), np.int64)
         places, opened, found, groups = room[:2], room[2:4], room[4:9], room[9]
         closed, count, others = kernels.find_chunks(
-            lanes, rows, order, self._frames, newest, self._index, places, groups, found, opened
+            (lanes, rows, order), self._frames, newest, self._index, (places, groups, found, opened)
         )
         if count < 0:
             raise CorruptMemoryError(f"'{self.plan.name}' is asked for a chunk that is not held")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from . import kernels
 from .allocators import Allocator
 from .codecs import Zstd
+from .encode_kernels import encode_frames
 from .layout import RAW, SLACK, ZSTD, ChunkLayout, length_width, stream_bound
 from .priors import Priors
 
@@ -58,7 +59,7 @@ class Coder:
 
     def _encode(self, frames: Bytes, base: Bytes) -> Bytes:
         words, base_words = frames.view(np.uint64), base.view(np.uint64)
-        length = kernels.encode_frames(frames, base, words, base_words, self._stream, self._width)
+        length = encode_frames(frames, base, words, base_words, self._stream, self._width)
         return self._stream[:length]
 
     def knows(self, entries: Any) -> Any:

@@ -18,29 +18,17 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-JOIN: Final = 4  # equal bytes that a run runs on over: two numbers more would cost about as much
 SLACK: Final = 16  # bytes that are copied at once, and that buffers have to spare
 RAW: Final = 0  # the form of a chunk whose frames lie as they are
 Bytes = Any
 
 if sys.byteorder != "little":
-    raise ImportError("compressed frames need a little-endian machine: set --frame_codec raw")
+    raise ImportError("the compiled loops need a little-endian machine")
 
 
 def _copy16(out: Bytes, to: int, data: Bytes, at: int) -> None:
     """Copies `data[at:at + 16]` to `out[to:to + 16]`, read as a whole before it is written."""
     out[to : to + SLACK] = data[at : at + SLACK].copy()
-
-
-def _first_byte(word: Any) -> int:
-    """The place of the lowest byte that is not 0, of a uint64 that is not 0."""
-    number = int(word)
-    return ((number & -number).bit_length() - 1) // 8
-
-
-def _last_byte(word: Any) -> int:
-    """The place of the highest byte that is not 0, of a uint64 that is not 0."""
-    return (int(word).bit_length() - 1) // 8
 
 
 @intrinsic
@@ -61,33 +49,8 @@ def _copy16_compiled(_context: Any, out: Any, to: Any, data: Any, at: Any) -> An
     return signature, generate
 
 
-@intrinsic
-def _first_byte_compiled(_context: Any, word: Any) -> Any:
-    """The place of the lowest byte that is not 0, of a uint64 that is not 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        zeros = builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
-        return builder.lshr(zeros, ir.Constant(zeros.type, 3))
-
-    return types.int64(word), generate
-
-
-@intrinsic
-def _last_byte_compiled(_context: Any, word: Any) -> Any:
-    """The place of the highest byte that is not 0, of a uint64 that is not 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        zeros = builder.ctlz(values[0], ir.Constant(ir.IntType(1), 1))
-        place = builder.lshr(zeros, ir.Constant(zeros.type, 3))
-        return builder.sub(ir.Constant(zeros.type, 7), place)
-
-    return types.int64(word), generate
-
-
 OFF: Final = bool(getattr(config, "DISABLE_JIT", False))
 copy16: Any = _copy16 if OFF else _copy16_compiled
-first_byte: Any = _first_byte if OFF else _first_byte_compiled
-last_byte: Any = _last_byte if OFF else _last_byte_compiled
 
 
 @njit(cache=True, nogil=True)
@@ -150,30 +113,12 @@ def take_fields(
 
 
 @njit(cache=True, nogil=True)
-def put_number(out: Bytes, at: int, number: int, width: int) -> None:
-    """Writes a number in `width` bytes, least first."""
-    for place in range(width):
-        out[at + place] = (number >> (8 * place)) & 255
-
-
-@njit(cache=True, nogil=True)
 def get_number(data: Bytes, at: int, width: int) -> int:
     """Reads a number of `width` bytes."""
     number = 0
     for place in range(width):
         number |= np.int64(data[at + place]) << (8 * place)
     return number
-
-
-@njit(cache=True, nogil=True)
-def put_varint(out: Bytes, at: int, number: int) -> int:
-    """Writes a number in groups of 7 bits, least first; gives the place behind it."""
-    while number >= 128:
-        out[at] = (number & 127) | 128
-        number >>= 7
-        at += 1
-    out[at] = number
-    return at + 1
 
 
 @njit(cache=True, nogil=True)
@@ -189,77 +134,6 @@ def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
             return number, at
         shift += 7
     return -1, end
-
-
-@njit(cache=True, nogil=True)
-def put_run(out: Bytes, at: int, gap: int, new: Bytes, begin: int, end: int) -> int:
-    """Writes the run `new[begin:end]`, `gap` bytes behind the last; gives the place behind it."""
-    at = put_varint(out, at, gap)
-    at = put_varint(out, at, end - begin)
-    for place in range(begin, end):
-        out[at] = new[place]
-        at += 1
-    return at
-
-
-@njit(cache=True, nogil=True)
-def next_change(new_words: Bytes, old_words: Bytes, word: int) -> int:
-    """The first word from `word` on that differs, or their number; eight at once where equal."""
-    count = len(new_words)
-    while word + 8 <= count:
-        changed = new_words[word] ^ old_words[word]
-        for further in range(word + 1, word + 8):
-            changed |= new_words[further] ^ old_words[further]
-        if changed:
-            break
-        word += 8
-    while word < count and new_words[word] == old_words[word]:
-        word += 1
-    return word
-
-
-@njit(cache=True, nogil=True)
-def encode_frame(
-    new: Bytes, old: Bytes, new_words: Bytes, old_words: Bytes, out: Bytes, at: int
-) -> int:
-    """Writes the runs of a frame against the one before it; gives the place behind them.
-
-    Of a word that differs, everything from its first to its last changed byte goes in. A run goes
-    on over fewer than `JOIN` equal bytes.
-    """
-    done = begin = end = 0
-    word = next_change(new_words, old_words, 0)
-    while word < len(new_words):
-        changed = new_words[word] ^ old_words[word]
-        first = word * 8 + first_byte(changed)
-        if first - end >= JOIN or end == 0:
-            if end > begin:
-                at = put_run(out, at, begin - done, new, begin, end)
-                done = end
-            begin = first
-        end = word * 8 + last_byte(changed) + 1
-        word = next_change(new_words, old_words, word + 1)
-    return put_run(out, at, begin - done, new, begin, end) if end > begin else at
-
-
-@njit(cache=True, nogil=True)
-def encode_frames(
-    frames: Bytes, base: Bytes, frame_words: Bytes, base_words: Bytes, out: Bytes, width: int
-) -> int:
-    """Writes the stream of frames `[n, size]` against a base `[size]`; gives its length.
-
-    `out` has room for `layout.stream_bound` bytes. The `_words` are the same memory as uint64;
-    `size` is a multiple of 8.
-    """
-    at = 0
-    for number in range(len(frames)):
-        old, old_words = base, base_words
-        if number > 0:
-            old, old_words = frames[number - 1], frame_words[number - 1]
-        first = at + width
-        at = encode_frame(frames[number], old, frame_words[number], old_words, out, first)
-        put_number(out, first - width, at - first, width)
-    return at
 
 
 @njit(cache=True, nogil=True)
@@ -426,36 +300,41 @@ def unpack_chunks(
 
 
 @njit(cache=True, nogil=True)
+def look_up(index: tuple[Bytes, ...], lane: int, chunk: int, found: Bytes) -> bool:
+    """Offset, end, form and prior of a chunk; False where its entry is of another."""
+    entry = chunk % index[0].shape[1]
+    begin = index[1][lane, entry]
+    found[0], found[1] = begin, begin + index[2][lane, entry]
+    found[2], found[3] = index[3][lane, entry], index[4][lane, entry]
+    right: bool = index[0][lane, entry] == chunk
+    return right
+
+
+@njit(cache=True, nogil=True)
 def find_chunks(
-    lanes: Bytes,
-    rows: Bytes,
-    order: Bytes,
+    wanted: tuple[Bytes, ...],
     frames: int,
     newest: Bytes,
     index: tuple[Bytes, ...],
-    places: Bytes,
-    groups: Bytes,
-    found: Bytes,
-    opened: Bytes,
+    into: tuple[Bytes, ...],
 ) -> tuple[int, int, int]:
     """Sorts wanted rows into those of open chunks and groups of a closed chunk each.
 
-    Unit u wants `rows[u]` of lane `lanes[u]`; units are taken in `order`, and what follows one
-    another of a chunk is a group. `newest` says which chunk of a lane is open; `index` is chunk,
-    offset, length, form and prior of the entries. Gives how many rows are closed, of how many
-    groups, and how many open; no group, -1, where an entry is of another chunk. `places` `[2, n]`
-    are places in a chunk, and where they go; `groups` where each begins among those; `found`
-    `[5, n]` the groups' offsets, ends, forms, priors, and the units that began them; `opened`
-    `[2, n]` is as `places`, in the lanes' open buffers.
+    `wanted` is lanes, rows and order: unit u wants `rows[u]` of lane `lanes[u]`; units are taken in
+    order, and what follows one another of a chunk is a group. `newest` says which chunk of a lane
+    is open; `index` is chunk, offset, length, form and prior of the entries. `into` are places in a
+    chunk, and where they go; where each group begins among those; offsets, ends, forms, priors and
+    first units of groups; and places in the open buffers, and where they go. Gives how many rows
+    are closed, of how many groups (-1: an entry is of another chunk), and how many open.
     """
-    depth, entries = rows.shape[1], index[0].shape[1]
+    lanes, rows, order = wanted
+    places, groups, found, opened = into
     closed, count, others = 0, 0, 0
     last_lane, last_chunk, last_place = -1, -1, -1
     for unit in order:
         lane = lanes[unit]
-        for frame in range(depth):
-            row = rows[unit, frame]
-            chunk, target = row // frames, unit * depth + frame
+        for frame, row in enumerate(rows[unit]):
+            chunk, target = row // frames, unit * rows.shape[1] + frame
             place = row - chunk * frames
             if chunk == newest[lane]:
                 opened[0, others] = lane * (2 * frames) + row % (2 * frames)
@@ -463,15 +342,9 @@ def find_chunks(
                 others += 1
                 continue
             if lane != last_lane or chunk != last_chunk or place < last_place:
-                entry = chunk % entries
-                if index[0][lane, entry] != chunk:
-                    found[4, 0] = unit
+                groups[count], found[4, count] = closed, unit
+                if not look_up(index, lane, chunk, found[:, count]):
                     return closed, -1, others
-                groups[count] = closed
-                found[0, count] = index[1][lane, entry]
-                found[1, count] = index[1][lane, entry] + index[2][lane, entry]
-                found[2, count], found[3, count] = index[3][lane, entry], index[4][lane, entry]
-                found[4, count] = unit
                 count += 1
             places[0, closed], places[1, closed] = place, target
             closed += 1

@@ -132,14 +132,26 @@ class Log:
     def _segment(self) -> BinaryIO:
         """The segment that is written now, or a new one where it is full."""
         if self._file is not None and self._file.tell() >= self._segment_bytes:
-            self._sync()
-            self._file.close()
-            self._file = None
+            self._end_segment()
         if self._file is None:
             self._begin_writing()
             self._number += 1
             self._file = self._path(self._number).open("wb")
         return self._file
+
+    def end_segment(self) -> None:
+        """Has what is appended next begin a segment, to be let go apart from what came before.
+
+        Raises RunFailedError where the disk takes no more.
+        """
+        with self._failing():
+            self._end_segment()
+
+    def _end_segment(self) -> None:
+        if self._file is not None:
+            self._sync()
+            self._file.close()
+            self._file = None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"segment-{number:08d}.bin"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from core.storage import kernels, layout
+from core.storage import encode_kernels, kernels, layout
 from core.storage.kernels import copy_exact, copy_wild
 from core.storage.layout import LZ4, RAW, SLACK, frame_bound, length_width, stream_bound
 
@@ -121,7 +121,7 @@ def encode(frames: np.ndarray, base: np.ndarray) -> np.ndarray:
     count, size = frames.shape
     stream = np.full(stream_bound(count, size) + 8, GUARD, np.uint8)
     words, base_words = frames.view(np.uint64), base.view(np.uint64)
-    end = kernels.encode_frames(frames, base, words, base_words, stream, length_width(size))
+    end = encode_kernels.encode_frames(frames, base, words, base_words, stream, length_width(size))
     assert end <= count * (frame_bound(size) + length_width(size))
     assert (stream[end:] == GUARD).all()
     return stream[:end]
@@ -237,7 +237,7 @@ def test_a_run_takes_all_between_two_changed_bytes_of_a_word() -> None:
 @pytest.mark.parametrize("number", [0, 127, 128, 300, 16_383, 16_384, 2**31])
 def test_varints_come_back(number: int) -> None:
     out = np.zeros(8, np.uint8)
-    end = kernels.put_varint(out, 1, number)
+    end = encode_kernels.put_varint(out, 1, number)
     assert kernels.get_varint(out, 1, end) == (number, end)
     assert kernels.get_varint(out, 1, end - 1) == (-1, end - 1), "cut"
 
@@ -245,7 +245,7 @@ def test_varints_come_back(number: int) -> None:
 @pytest.mark.parametrize("width", [2, 4])
 def test_numbers_of_fixed_width_come_back(width: int) -> None:
     out = np.zeros(8, np.uint8)
-    kernels.put_number(out, 1, 0xABCD, width)
+    encode_kernels.put_number(out, 1, 0xABCD, width)
     assert kernels.get_number(out, 1, width) == 0xABCD
     assert out.tolist() == [0, 0xCD, 0xAB, 0, 0, 0, 0, 0]
 
@@ -272,7 +272,7 @@ def test_copies(count: int) -> None:
 
 @njit
 def ends(word: int) -> tuple[int, int]:
-    return kernels.first_byte(word), kernels.last_byte(word)
+    return encode_kernels.first_byte(word), encode_kernels.last_byte(word)
 
 
 @examples(100)
@@ -282,7 +282,10 @@ def test_the_first_and_the_last_byte_of_a_word(data: bytes) -> None:
     there = [place for place, byte in enumerate(data) if byte]
     assert ends(word) == (there[0], there[-1])
     number = np.uint64(word)
-    assert (kernels._first_byte(number), kernels._last_byte(number)) == (there[0], there[-1])
+    assert (encode_kernels._first_byte(number), encode_kernels._last_byte(number)) == (
+        there[0],
+        there[-1],
+    )
 
 
 def test_the_constants_that_are_compiled_in_are_those_of_the_layout() -> None:
