@@ -7,7 +7,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .memory import Memory
+from .errors import UsageError
+from .memory import Memory, MemoryOptions
 from .options import Options, SharedOptions
 from .schedules import Clock
 from .seeding import SeedTree
@@ -25,6 +26,13 @@ class AgentOptions(Options):
 
     def check(self, shared: SharedOptions, most_units: int) -> None:
         """Raises UsageError where these keys contradict the run's, or the memory's most units."""
+
+    def check_memory(self, memory: MemoryOptions) -> None:
+        """Raises UsageError where these keys and the memory's contradict each other."""
+        if memory.takes_feedback:
+            raise UsageError(
+                "sampler prioritized needs errors, and this agent tells none; set --sampler uniform"
+            )
 
 
 @dataclass(frozen=True)

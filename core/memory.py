@@ -1,7 +1,7 @@
 """Memory: what every kind promises, and the parts they share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -24,6 +24,11 @@ class MemoryOptions(Options):
         help="rows the memory holds, split evenly over the lanes",
     )
 
+    @property
+    def takes_feedback(self) -> bool:
+        """Whether agents are to tell it their errors; see `Memory.feedback`."""
+        return False
+
 
 @dataclass(frozen=True)
 class MemoryContext:
@@ -41,6 +46,9 @@ class MemoryContext:
 
     folder: Path | None = None
     """Where a memory on disk lies, and where it is saved."""
+
+    progress: Callable[[], float] = lambda: 0.0
+    """Share of the run that is over."""
 
 
 class Plan(Protocol):
@@ -144,6 +152,20 @@ class Memory(ABC):
         `columns` names what to read, by default everything. Arrays are fresh, unless `out` gives
         some to fill; those are valid until the next sample. Those of an observation and its
         successor may be views of one. Raises ValueError while empty.
+        """
+
+    @property
+    def takes_feedback(self) -> bool:
+        """Whether `feedback` changes anything."""
+        return False
+
+    def feedback(  # noqa: B027  most memories do nothing
+        self, ids: NDArray[np.int64], errors: NDArray[np.floating]
+    ) -> None:
+        """Tells how wrong the agent was about sampled units, `[B]` each; the sign means nothing.
+
+        Most memories do nothing. Units that are gone meanwhile are passed over. Raises
+        RunFailedError, and changes nothing, where an error is not finite.
         """
 
     @abstractmethod

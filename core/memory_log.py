@@ -7,14 +7,15 @@
 A commit writes each row once, compressed pictures as they lie in memory, and takes constant memory.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from .checkpoint import BrokenCheckpointError, from_bytes, to_bytes
 from .errors import CorruptMemoryError, RunFailedError
 from .row_memory import RingMemory
-from .storage.log import Log
+from .storage.log import Key, Log
+from .storage.pair_log import COLUMN, PairLog
 from .storage.ring_log import RingLog, about
 from .types import Tree
 
@@ -33,6 +34,8 @@ class MemoryLog:
         size = segment or memory.ring.plan.segment_bytes
         self._log = Log(folder, about(memory.ring), size)
         self._rows = RingLog(memory.ring, self._log)
+        plan = memory.ring.plan
+        self._pairs = PairLog(self._log, plan.lanes, plan.rows if memory.priorities else 0)
 
     @property
     def due(self) -> bool:
@@ -45,13 +48,24 @@ class MemoryLog:
         Raises RunFailedError where the disk takes no more; the commit before stays.
         """
         self._rows.append_new()
-        state = {"ring": self._rows.state(), "own": self._memory.own_state(), "extra": extra}
+        own = self._append_priorities(self._memory.own_state())
+        state = {"ring": self._rows.state(), "own": own, "extra": extra, "pairs": self._pairs.first}
         try:
             self._memory.ring.flush()
         except OSError as error:
             raise RunFailedError(f"'{self._log.folder}' takes no more: {error}") from None
-        self._log.commit(self._memory.ring.tails.tolist(), to_bytes(state))
+        tails = [*self._memory.ring.tails.tolist(), self._pairs.first]
+        self._log.commit(tails, to_bytes(state))
         self._rows.committed()
+
+    def _append_priorities(self, own: Tree) -> Tree:
+        """What of a memory's own state is not in the log: all but priorities, which are many."""
+        priorities = self._memory.priorities
+        if priorities is None:
+            return own
+        sampler = dict(own["sampler"])
+        self._pairs.append(*priorities.changed(), sampler.pop("values"))
+        return {**own, "sampler": sampler}
 
     def load(
         self,
@@ -70,18 +84,32 @@ class MemoryLog:
                 state = from_bytes(commit.state, f"commit {commit.number}")
                 if not wanted(state["extra"]):
                     continue
-                self._rows.load(state["ring"], self._log.records(commit))
+                self._pairs.begin(state.get("pairs", 0))
+                self._rows.load(state["ring"], self._of_rows(self._log.records(commit)))
             except (CorruptMemoryError, BrokenCheckpointError) as error:
                 say(f"{self._log.folder}: {error}; taking the commit before")
                 continue
             if commit is not commits[0]:
                 self._log.rewind(commit)
-            self._memory.load_own(state["own"])
+            self._memory.load_own(self._with_priorities(state["own"]))
             extra: Tree = state["extra"]
             return extra
         if commits:
             raise CorruptMemoryError(f"{self._log.folder} holds no whole commit to go on from")
         return None
+
+    def _of_rows(self, records: Iterable[tuple[Key, bytes]]) -> Iterator[tuple[Key, bytes]]:
+        """The records of rows; those of priorities are taken on the way."""
+        for key, payload in records:
+            if key.column == COLUMN:
+                self._pairs.take(key, payload)
+            else:
+                yield key, payload
+
+    def _with_priorities(self, own: Tree) -> Tree:
+        if self._memory.priorities is None:
+            return own
+        return {**own, "sampler": {**own["sampler"], "values": self._pairs.numbers}}
 
     def clear(self) -> None:
         """Forgets every commit: the memory is filled anew."""

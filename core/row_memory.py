@@ -3,15 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ByteSize, model_validator
 
 from .episodes.rows import Evict, RowWriter, check_rows, plan_rows
 from .errors import UsageError
 from .memory import Memory, MemoryContext, MemoryOptions
 from .options import SharedOptions, option
+from .prefetch import NOTHING, Prefetch
 from .sampling.uniform import Draw, LegalStarts, Sampler
 from .sizes import size_of
 from .storage.allocators import Allocator, Heap
@@ -22,6 +24,9 @@ from .storage.ring import RingBuffer
 from .storage.shared import Shared
 from .storage.view import RingView
 from .types import Batch, Columns, Tree
+
+if TYPE_CHECKING:
+    from .sampling.prioritized import Prioritized
 
 
 class RowMemoryOptions(MemoryOptions):
@@ -53,11 +58,16 @@ class RowMemoryOptions(MemoryOptions):
     disk_tmpfs: bool = option(
         False, help="let storage disk lie on a file system that is itself memory"
     )
+    prefetch: int = option(
+        0, ge=0, le=64, unit="batches", help="batches that a thread reads ahead of learning"
+    )
 
     @model_validator(mode="after")
     def _dictionary(self) -> Self:
         if self.frame_dictionary and self.frame_codec != "zstd":
             raise ValueError("frame_dictionary with frame_codec zstd alone")
+        if self.prefetch and self.storage == "shared":
+            raise ValueError("prefetch with storage heap or disk: others write what is shared")
         return self
 
 
@@ -90,6 +100,8 @@ class RingMemory(Memory):
     starts: LegalStarts
     reader: UnitReader
     _sampler: Sampler
+    _priorities: "Prioritized | None" = None
+    """The sampler again, where it learns from errors."""
 
     evict: ClassVar[Evict | None] = None
     """What goes beside the one row that makes room for a new one."""
@@ -129,12 +141,18 @@ class RingMemory(Memory):
         return {name: forecast_bytes(plans[name], array) for name, array in frames.items()}
 
     @classmethod
+    def store(
+        cls, options: RowMemoryOptions, columns: Sequence[ColumnPlan], lanes: int
+    ) -> StorePlan:
+        """What it takes, without a bound on bytes."""
+        return plan_store(columns, lanes, options.memory_limit, options.storage)
+
+    @classmethod
     def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
         """See `Memory.plan`."""
         own, lanes = cast(RowMemoryOptions, options), context.shared.num_envs
-        columns = cls.columns(options, context)
         least, keys = cls.least_rows(context.shared)
-        free = plan_store(columns, lanes, own.memory_limit, own.storage)
+        free = cls.store(own, cls.columns(options, context), lanes)
         if free.rows_per_lane < least:
             raise UsageError(
                 f"memory_limit {own.memory_limit} gives each of {lanes} envs "
@@ -155,6 +173,10 @@ class RingMemory(Memory):
         own = cast(RowMemoryOptions, options)
         self._ring = RingBuffer(self.plan(options, context), allocator(own, context.folder))
         self._view = RingView(self._ring)
+        self._prefetch: Prefetch | None = None
+        if own.prefetch:
+            self._prefetch = Prefetch(own.prefetch, self._draw, self._read)
+            self._ring.settle = self._prefetch.settle
 
     def writer(self, lanes: Sequence[int] | None = None) -> RowWriter:
         """See `Memory.writer`."""
@@ -173,12 +195,31 @@ class RingMemory(Memory):
         out: Batch | None = None,
     ) -> Batch:
         """See `Memory.sample`."""
+        if self._prefetch is not None and out is None:
+            return self._prefetch.sample(batch_size, columns)
+        self._ring.settle()
+        return self._view.steadily(lambda: self.reader.read(self._draw(batch_size), columns, out))
 
-        def read() -> Batch:
-            draw = self._sampler.draw(self.starts, batch_size, self._rng)
-            return self.reader.read(draw, columns, out)
+    def _draw(self, batch_size: int) -> Draw:
+        return self._sampler.draw(self.starts, batch_size, self._rng)
 
-        return self._view.steadily(read)
+    def _read(self, draw: Draw, columns: Sequence[str] | None) -> Batch:
+        return self.reader.read(draw, columns)
+
+    @property
+    def takes_feedback(self) -> bool:
+        """See `Memory.takes_feedback`."""
+        return self._priorities is not None
+
+    def feedback(self, ids: NDArray[np.int64], errors: NDArray[np.floating]) -> None:
+        """See `Memory.feedback`."""
+        if self._priorities is not None:
+            self._priorities.feedback(ids, errors)
+
+    @property
+    def stale_feedback(self) -> int:
+        """Errors that came when their unit was gone, and were ignored."""
+        return self._priorities.stale if self._priorities is not None else 0
 
     @property
     def rows(self) -> int:
@@ -207,25 +248,45 @@ class RingMemory(Memory):
 
     def usage(self) -> dict[str, int]:
         """See `Memory.usage`."""
-        return self._ring.usage()
+        usage = self._ring.usage()
+        if self._priorities is not None:
+            usage["heap"] = usage.get("heap", 0) + self._priorities.bytes
+        return usage
 
     def check(self) -> None:
         """See `Memory.check`."""
+        self._ring.settle()
         self._ring.check()
         check_rows(self._ring)
+        if self._priorities is not None:
+            self._priorities.check()
 
     @property
     def ring(self) -> RingBuffer:
         """Where the rows are."""
         return self._ring
 
+    @property
+    def priorities(self) -> "Prioritized | None":
+        """What is drawn by, where errors decide."""
+        return self._priorities
+
     def own_state(self) -> Tree:
         """What changes beside the ring."""
-        return super().state()
+        state = dict(super().state())
+        if self._priorities is not None:
+            state["sampler"] = self._priorities.state()
+        if self._prefetch is not None:
+            state["prefetch"] = self._prefetch.state()
+        return state
 
     def load_own(self, state: Tree) -> None:
         """Takes over what `own_state` gave."""
         super().load(state)
+        if self._priorities is not None:
+            self._priorities.load(state["sampler"])
+        if self._prefetch is not None:
+            self._prefetch.load(state.get("prefetch", NOTHING))
 
     def state(self) -> Tree:
         """See `Memory.state`."""

@@ -38,6 +38,7 @@ def check(settings: Settings) -> None:
             f"; it takes {', '.join(sorted(agent.models))}"
         )
     agent.check(run, keeper.most_units(settings.memory, run))
+    agent.check_memory(settings.memory)
     _check_reach(run, keeper.most_units(settings.memory, run))
 
 
@@ -96,7 +97,8 @@ def prepare(settings: Settings) -> tuple[Players, MemoryContext]:
         voice=voice,
     )
     rng = seeds.generator("sampler")
-    return players, MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
+    context = MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
+    return players, replace(context, progress=lambda: clock.step / run.steps)
 
 
 def build(settings: Settings, place: Callable[[], Path] | None = None) -> Parts:

@@ -12,6 +12,27 @@ from core.options import LoopOptions, option
 
 DEFAULT: Final = "dqn_cartpole"
 
+DQN_CARTPOLE: Final[dict[str, Any]] = {
+    "agent_type": "dqn",
+    "env_type": "gym",
+    "game": "CartPole-v1",
+    "model_type": "dqn-mlp",
+    "memory_type": "sequential",
+    "memory_limit": 100_000,
+    "window_length": 1,
+    "steps": 50_000,
+    "batch_size": 64,
+    "learn_start": 1_000,
+    "train_interval": 256,
+    "updates": 128,
+    "lr": 2.3e-3,
+    "gamma": 0.99,
+    "target_model_update": 10,
+    "eps_end": 0.04,
+    "eps_decay": 8_000,
+    "hidden_sizes": (256, 256),
+}
+
 ACER_CARTPOLE: Final[dict[str, Any]] = {
     "agent_type": "acer",
     "env_type": "gym",
@@ -49,26 +70,9 @@ SEARCH_CARTPOLE: Final[dict[str, Any]] = {
 
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # rl-baselines3-zoo, hyperparams/dqn.yml, CartPole-v1 (500.0 +- 0.0 at 50k steps, one seed)
-    "dqn_cartpole": {
-        "agent_type": "dqn",
-        "env_type": "gym",
-        "game": "CartPole-v1",
-        "model_type": "dqn-mlp",
-        "memory_type": "sequential",
-        "memory_limit": 100_000,
-        "window_length": 1,
-        "steps": 50_000,
-        "batch_size": 64,
-        "learn_start": 1_000,
-        "train_interval": 256,
-        "updates": 128,
-        "lr": 2.3e-3,
-        "gamma": 0.99,
-        "target_model_update": 10,
-        "eps_end": 0.04,
-        "eps_decay": 8_000,
-        "hidden_sizes": (256, 256),
-    },
+    "dqn_cartpole": DQN_CARTPOLE,
+    # the same, by priority: exponents of Schaul et al. (2016), proportional variant
+    "dqn_cartpole_prioritized": {**DQN_CARTPOLE, "sampler": "prioritized"},
     # stable-baselines zoo, hyperparams/acer.yml, CartPole-v1 (498.6 +- 23.9 at 500k steps), with
     # the defaults of Stable-Baselines 2: 20 steps, 5,000 steps of memory an env, 4 replays
     "acer_cartpole": ACER_CARTPOLE,

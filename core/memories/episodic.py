@@ -64,8 +64,10 @@ class EpisodicMemory(RingMemory):
             draw, most = newest_windows(self._view, self.starts, self.reader.length)
             return self.reader.read(draw, columns, most=most)
 
+        self._ring.settle()
         return self._view.steadily(newest)
 
     def episodes(self) -> list[Episode]:
         """What is held of each episode, lane by lane, oldest first."""
+        self._ring.settle()
         return self._view.steadily(lambda: summaries(self._view))

@@ -55,12 +55,18 @@ class Sampler(Protocol):
 
 def all_starts(starts: LegalStarts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Lane and row of every legal unit, in order: O(rows held)."""
-    lows, counts = starts.spans()
-    lanes = np.repeat(np.arange(len(lows)), counts)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.repeat(lows, counts) + np.arange(len(lanes)) - first
+    lanes, rows = rows_of(*starts.spans())
     legal = starts.legal(lanes, rows)
     return lanes[legal], rows[legal]
+
+
+def rows_of(
+    lows: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lane and row of each of `counts` rows from `lows` on, in order of lane and row."""
+    lanes = np.repeat(np.arange(len(lows)), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    return lanes, np.repeat(lows, counts) + np.arange(len(lanes)) - first
 
 
 Candidates = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]

@@ -57,6 +57,7 @@ class World:
     room: float | None = None
     """Bytes it may take, between what it needs at least and what it needs for all rows."""
     storage: str = "heap"
+    sampler: str = "uniform"
     folder: Path | None = None
     """Where a memory on disk lies; by default somewhere, as long as it is there."""
 
@@ -72,6 +73,7 @@ class World:
             frame_codec=self.codec,
             chunk_frames=self.chunk_frames,
             storage=self.storage,
+            sampler=self.sampler,
         )
         shared = SharedOptions(
             window_length=self.window, n_step=self.n_step, gamma=self.gamma, num_envs=self.lanes
