@@ -58,7 +58,7 @@ bench: .venv/ready-dev
 
 # Each peer of benchmarks/peers in a venv of its own, since they ask for versions that clash; one
 # that cannot be installed is named and left out
-PEERS := sb3 tianshou torchrl cpprb dopamine reverb
+PEERS := sb3 tianshou torchrl cpprb dopamine reverb sbx pfrl evotorch
 
 bench-setup: $(PEERS:%=.bench/venvs/%/ready)
 

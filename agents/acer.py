@@ -196,7 +196,11 @@ class ACERAgent:
         numbers = {**metrics, "grad_norm": norm}
         require_finite(numbers, self._online, batch, self._clock.step)
         self._optimizer.step()
-        move_towards(self._average, self._online, 1 - self._options.average_decay)
+        move_towards(
+            list(self._average.parameters()),
+            list(self._online.parameters()),
+            1 - self._options.average_decay,
+        )
         self.updates += 1
         return {"grad_norm": norm, "lr": lr}
 

@@ -1,5 +1,7 @@
 """Acting: what the agents' actors share."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,11 +60,17 @@ def random_actions(actions: ActionSpace, lanes: int, rng: np.random.Generator) -
 
 
 def epsilon_greedy(
-    greedy: NDArray[np.int64], actions: DiscreteActions, epsilon: float, rng: np.random.Generator
+    greedy: Callable[[], NDArray[np.int64]],
+    lanes: int,
+    actions: DiscreteActions,
+    epsilon: float,
+    rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Each lane's greedy action, or with probability epsilon any; `[L]`.
 
-    Draws the same amount whatever epsilon is, so that a schedule moves no other draw.
+    Draws the same amount whatever epsilon is, so that a schedule moves no other draw. Where every
+    lane explores, nobody asks what is greedy.
     """
-    explore = rng.random(len(greedy)) < epsilon
-    return np.where(explore, random_actions(actions, len(greedy), rng), greedy)
+    explore = rng.random(lanes) < epsilon
+    any_action: NDArray[np.int64] = rng.integers(0, actions.n, lanes)
+    return any_action if explore.all() else np.where(explore, any_action, greedy())

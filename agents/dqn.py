@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -16,18 +17,26 @@ from core.schedules import Every, Linear
 from core.types import NEXT, Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
 
 from .acting import StackingActor, epsilon_greedy
-from .maths.values import clipped, q_target, td_error, weighted_loss
+from .differentiated import Differentiated, differentiated
+from .maths.values import (
+    chosen,
+    clipped,
+    loss_slope,
+    q_target,
+    reducible_loss,
+    td_error,
+    weighted_loss,
+)
+from .optimizers import Adam
 from .options.dqn import DQNOptions
 from .tensors import (
-    gradient,
     load_module,
-    load_optimizer,
     module_arrays,
     move_towards,
-    optimizer_arrays,
     parameter_count,
     require_finite,
     to_tensors,
+    within,
 )
 
 
@@ -48,7 +57,7 @@ class DQNActor(StackingActor):
 
     def __init__(
         self,
-        network: nn.Module,
+        network: Differentiated,
         env: EnvSpec,
         stacks: FrameStack,
         exploration: Exploration,
@@ -58,22 +67,20 @@ class DQNActor(StackingActor):
         self._network = network
         self._actions = cast(DiscreteActions, env.actions)
         self._exploration = exploration
-        self._device = next(network.parameters()).device
 
-    @torch.inference_mode()
     def act(
         self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool
     ) -> tuple[Array, Columns]:
         """See `Actor.act`."""
-        stacks = to_tensors(self._stacks.push(obs, first), self._device)
-        greedy = self._network(stacks).argmax(dim=1).cpu().numpy()
+        stacks = self._stacks.push(obs, first)
         if not explore:
-            return greedy, {}
-        return epsilon_greedy(greedy, self._actions, self._exploration(step), self._rng), {}
+            return self._network.greedy(stacks), {}
+        greedy, epsilon = partial(self._network.greedy, stacks), self._exploration(step)
+        return epsilon_greedy(greedy, len(first), self._actions, epsilon, self._rng), {}
 
     def take(self, weights: Tree) -> None:
         """See `Actor.take`."""
-        load_module(self._network, weights)
+        load_module(self._network.module, weights)
 
 
 class DQNAgent:
@@ -89,9 +96,9 @@ class DQNAgent:
         self._device = torch.device(context.shared.device)
         self._online = model.to(self._device)
         self._target = deepcopy(self._online).requires_grad_(False)
-        self._optimizer = torch.optim.Adam(
-            self._online.parameters(), lr=options.lr, eps=options.adam_eps, fused=True
-        )
+        self._online_values = differentiated(self._online)
+        self._target_values = differentiated(self._target)
+        self._optimizer = Adam(self._online_values.parameters, options.lr, options.adam_eps)
         self._copy_interval = int(options.target_model_update)  # 0 for a share below 1
         self._copy_target = Every(self._copy_interval)
         self._learnt_at = 0
@@ -111,9 +118,11 @@ class DQNAgent:
         self, lanes: int, rng: np.random.Generator, *, weights: Tree | None = None
     ) -> DQNActor:
         """See `Agent.actor`."""
-        network = self._online if weights is None else deepcopy(self._online)
+        values = self._online_values
+        if weights is not None:
+            values = differentiated(deepcopy(self._online).requires_grad_(False))
         stacks = FrameStack(self._env.observations, lanes, self._shared.window_length)
-        actor = DQNActor(network, self._env, stacks, self.exploration, rng)
+        actor = DQNActor(values, self._env, stacks, self.exploration, rng)
         if weights is not None:
             actor.take(weights)
         return actor
@@ -122,35 +131,52 @@ class DQNAgent:
         """See `Agent.learn`."""
         self._learnt_at = self._clock.step
         if self._copy_target.due(self._learnt_at):
-            move_towards(self._target, self._online, 1.0)
+            self._move_target(1.0)
         batch = memory.sample(self._shared.batch_size)
-        q_tm1, error, loss = self._loss(batch)
-        metrics = {
-            "loss": loss.item(),
-            "q_mean": q_tm1.detach().mean().item(),
-            "td_error_mean": error.detach().abs().mean().item(),
-            "grad_norm": gradient(loss, self._online, self._options.clip_grad),
-        }
-        require_finite(metrics, self._online, batch, self._clock.step)
-        self._optimizer.step()
+        with self._online_values.calm():
+            q_tm1, error, loss, slope = self._loss(batch)
+            gradients, norm = within(self._online_values.pull(slope), self._options.clip_grad)
+            metrics = {
+                "loss": loss.item(),
+                "q_mean": q_tm1.mean().item(),
+                "td_error_mean": error.abs().mean().item(),
+                "grad_norm": norm,
+            }
+            require_finite(metrics, self._online, batch, self._clock.step)
+            if memory.takes_feedback:
+                memory.feedback(batch["id"], self._to_learn(batch, q_tm1, error).cpu().numpy())
+            self._optimizer.step(gradients)
         if not self._copy_interval:
-            move_towards(self._target, self._online, self._options.target_model_update)
+            self._move_target(self._options.target_model_update)
         self.updates += 1
         return metrics
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Values `[B, A]`, temporal differences `[B]` and the loss."""
-        data = to_tensors(batch, self._device)
+    def _move_target(self, share: float) -> None:
+        move_towards(self._target_values.parameters, self._online_values.parameters, share)
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Values `[B, A]`, temporal differences `[B]`, the loss and its slope by the values."""
+        data, kind = to_tensors(batch, self._device), self._options.loss
         obs_tm1 = {name: data[name] for name in self._env.observations}
         obs_t = {name: data[NEXT + name] for name in self._env.observations}
-        with torch.no_grad():
-            q_t = self._target(obs_t)
-            select_t = self._online(obs_t) if self._options.double else q_t
-            reward = clipped(data["reward"], self._options.clip_reward)
-            target = q_target(reward, data["discount"], q_t, select_t)
-        q_tm1: Tensor = self._online(obs_tm1)
+        q_t = self._target_values.values(obs_t)
+        select_t = self._online_values.values(obs_t) if self._options.double else q_t
+        reward = clipped(data["reward"], self._options.clip_reward)
+        target = q_target(reward, data["discount"], q_t, select_t)
+        q_tm1 = self._online_values.recorded(obs_tm1)
         error = td_error(q_tm1, data["action"], target)
-        return q_tm1, error, weighted_loss(error, data["weight"], self._options.loss)
+        loss = weighted_loss(error, data["weight"], kind)
+        return q_tm1, error, loss, loss_slope(q_tm1, data["action"], error, data["weight"], kind)
+
+    def _to_learn(self, batch: Batch, q_tm1: Tensor, error: Tensor) -> Tensor:
+        """What there is to learn from each unit, `[B]`, by the measure that `priority` names."""
+        if self._options.priority == "td":
+            return error
+        needed = {name: batch[name] for name in (*self._env.observations, "action")}
+        data = to_tensors(needed, self._device)
+        a_tm1 = data.pop("action")
+        older = chosen(self._target_values.values(data), a_tm1)
+        return reducible_loss(error, error + chosen(q_tm1, a_tm1) - older, self._options.loss)
 
     def weights(self) -> dict[str, Array]:
         """See `Agent.weights`."""
@@ -161,7 +187,7 @@ class DQNAgent:
         return {
             "weights": self.weights(),
             "target": module_arrays(self._target),
-            "optimizer": optimizer_arrays(self._optimizer),
+            "optimizer": self._optimizer.state(),
             "learnt_at": self._learnt_at,
             "updates": self.updates,
         }
@@ -170,7 +196,7 @@ class DQNAgent:
         """See `Agent.load`."""
         load_module(self._online, state["weights"])
         load_module(self._target, state["target"])
-        load_optimizer(self._optimizer, state["optimizer"])
+        self._optimizer.load(state["optimizer"])
         self.updates = state["updates"]
         # not from the clock: what it crossed since the last update is due at the next
         self._learnt_at = state["learnt_at"]

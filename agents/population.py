@@ -153,6 +153,8 @@ class CandidateActor:
     def restarts(self, first: NDArray[np.bool_]) -> Restart | None:
         """See `Actor.restarts`: lanes that are free, as long as there are candidates."""
         free = np.flatnonzero(first | (self._candidate < 0))
+        if not len(free):
+            return None
         self._candidate[free] = -1
         self._parameters[free] = 0.0  # an idle lane's have to follow from who plays, too
         indices = self._population.take(len(free))
@@ -170,7 +172,7 @@ class CandidateActor:
     ) -> tuple[Array, Columns]:
         """See `Actor.act`."""
         inputs = flat_inputs(self._stacks.push(obs, first))
-        if explore:
+        if explore and self._normalizer.on:
             playing = self._candidate >= 0
             self._population.watch(self._index[playing], inputs[playing])
         parameters = self._parameters if explore else self._incumbent

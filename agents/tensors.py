@@ -1,5 +1,6 @@
 """Between numpy and torch: batches, weights, optimizer state."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,19 @@ def load_optimizer(
     optimizer.load_state_dict(saved)
 
 
+def within(gradients: list[Tensor], limit: float) -> tuple[list[Tensor], float]:
+    """Gradients scaled down to norm `limit` where theirs exceeds it, and their norm before.
+
+    0 lets any norm be. Those given are not changed: two of them may be one tensor.
+    """
+    norms = torch._foreach_norm(gradients)
+    norm = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
+    length = norm.item()
+    if limit and length > limit:  # a norm that is no number is refused elsewhere
+        gradients = list(torch._foreach_mul(gradients, limit / (length + 1e-6)))
+    return gradients, length
+
+
 def gradient(loss: Tensor, module: nn.Module, limit: float) -> float:
     """Sets the module's gradients to those of the loss, and gives their norm before clipping.
 
@@ -64,10 +78,8 @@ def gradient(loss: Tensor, module: nn.Module, limit: float) -> float:
 
 
 @torch.no_grad()
-def move_towards(follower: nn.Module, leader: nn.Module, share: float) -> None:
-    """follower <- follower + share * (leader - follower), in place."""
-    followers: list[Tensor] = list(follower.parameters())
-    leaders: list[Tensor] = list(leader.parameters())
+def move_towards(followers: list[Tensor], leaders: list[Tensor], share: float) -> None:
+    """follower <- follower + share * (leader - follower), one by one, in place."""
     torch._foreach_lerp_(followers, leaders, share)
 
 
@@ -78,7 +90,7 @@ def require_finite(
 
     That is a weight, else a column of the batch, else the number itself.
     """
-    wrong = [name for name, value in numbers.items() if not np.isfinite(value)]
+    wrong = [name for name, value in numbers.items() if not math.isfinite(value)]
     if not wrong:
         return
     for name, tensor in module.state_dict().items():

@@ -90,7 +90,10 @@ class Episodes:
 
     def record(self, step: Step) -> Array:
         """Counts a step of every lane; gives the lanes whose episode it ended."""
-        self.open_return[step.stepped] += step.reward[step.stepped]
+        if step.stepped.all():
+            self.open_return += step.reward
+        else:
+            self.open_return[step.stepped] += step.reward[step.stepped]
         self.open_length += step.stepped
         ended = np.flatnonzero(step.ended)
         for lane in ended:
@@ -118,7 +121,8 @@ class Episodes:
             "finished": self.finished,
             "returns": list(self.returns),
             "lengths": list(self.lengths),
-            "open_return": self.open_return.copy(),
+            # as bytes: what was earned may be no number, an array in a checkpoint may not
+            "open_return": self.open_return.copy().view(np.uint8),
             "open_length": self.open_length.copy(),
             "infos": infos,
         }
@@ -128,7 +132,7 @@ class Episodes:
         self.finished = state["finished"]
         self.returns = deque(state["returns"], WINDOW)
         self.lengths = deque(state["lengths"], WINDOW)
-        self.open_return = np.array(state["open_return"])
+        self.open_return = np.array(state["open_return"]).view(np.float64)
         self.open_length = np.array(state["open_length"])
         self.infos = {key: Running(*numbers) for key, *numbers in state["infos"]}
 

@@ -11,7 +11,7 @@ from .agent import Actor
 from .envs.base import Env, Step
 from .memory import Writer
 from .metrics import Episodes
-from .types import Columns, Tree
+from .types import Array, Columns, Tree
 
 
 class Rollout:
@@ -79,9 +79,24 @@ class Rollout:
         playing = self._actor.playing
         self.waiting = playing is not None and not playing.any()
         actions, extras = self._actor.act(self._obs, self._first, clock, explore=True)
-        step = self._env.step(actions)
-        if playing is not None:
+        step = self._env.step(actions, playing)
+        if playing is not None and (step.stepped & ~playing).any():
             step = _only(step, playing)
+        stepped = self._write(step, actions, extras)
+        if step.started.any():
+            begun = self._lanes[step.started if playing is None else step.started & playing]
+            if len(begun):
+                self._writer.start(_pick(step.obs, begun), begun)
+        self.episodes.record(step)
+        self._obs, self._first = step.obs, step.started
+        return stepped
+
+    def _write(self, step: Step, actions: Array, extras: Columns) -> int:
+        """Remembers a step of the lanes that made one; gives how many did."""
+        ends, lost = (step.terminated, step.truncated), step.lost_life
+        if step.stepped.all():  # by far the most often, and nothing to pick
+            self._writer.append(actions, step.reward, *ends, step.next_obs, extras, lost_life=lost)
+            return len(self._lanes)
         lanes = self._lanes[step.stepped]
         self._writer.append(
             actions[lanes],
@@ -90,14 +105,9 @@ class Rollout:
             step.truncated[lanes],
             _pick(step.next_obs, lanes),
             _pick(extras, lanes),
-            lost_life=None if step.lost_life is None else step.lost_life[lanes],
+            lost_life=None if lost is None else lost[lanes],
             lanes=lanes,
         )
-        begun = self._lanes[step.started if playing is None else step.started & playing]
-        if len(begun):
-            self._writer.start(_pick(step.obs, begun), begun)
-        self.episodes.record(step)
-        self._obs, self._first = step.obs, step.started
         return len(lanes)
 
     def _restart(self) -> None:

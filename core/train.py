@@ -143,9 +143,14 @@ class Learner:
     def __call__(self, waiting: bool, recorder: Recorder) -> None:
         """Learns what has become due; something is where nobody plays before it has learnt."""
         due = self._due.crossings(self._parts.clock.step) or int(waiting)
-        recorder.learning |= due > 0 and self._parts.memory.ready(self._least)
+        if due and not recorder.learning:
+            recorder.learning = self._parts.memory.ready(self._least)
+        agent = self._parts.agent
         for _ in range(due * self._updates if recorder.learning else 0):
-            recorder.meter.add(self._parts.agent.learn(self._parts.memory))
+            before = agent.updates
+            recorder.meter.add(agent.learn(self._parts.memory))
+            if agent.updates == before:  # it waits for what the next steps bring
+                break
 
 
 def look(judge: Judge, recorder: Recorder) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from core.errors import UsageError
 from core.types import ArraySpec, DiscreteActions, EnvSpec, image_layout
 
+from .by_hand import PlainLayers
 from .options import DQNCNNOptions, DQNMLPOptions, Dueling
 
 
@@ -27,7 +28,7 @@ def mlp(sizes: list[int]) -> nn.Sequential:
     """Linear layers with a ReLU after each; `sizes` begins with the input's width."""
     layers: list[nn.Module] = []
     for width, following in pairwise(sizes):
-        layers += [nn.Linear(width, following), nn.ReLU()]
+        layers += [nn.Linear(width, following), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
 
 
@@ -57,7 +58,7 @@ class Head(nn.Module):
         return values
 
 
-class DQNMLP(nn.Module):
+class DQNMLP(PlainLayers):
     """All columns of the stack, flattened, through fully connected layers."""
 
     def __init__(self, options: DQNMLPOptions, env: EnvSpec, window: int) -> None:
@@ -67,11 +68,19 @@ class DQNMLP(nn.Module):
         self.body = mlp([width, *options.hidden_sizes])
         self.head = Head([width, *options.hidden_sizes][-1], action_count(env), options.dueling)
 
+    def inputs(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """See `PlainLayers.inputs`."""
+        parts = [scaled(obs[name]).flatten(1) for name in self._names]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def plain_layers(self) -> list[nn.Linear]:
+        """See `PlainLayers.plain_layers`: dueling is more."""
+        layers = [layer for layer in self.body if isinstance(layer, nn.Linear)]
+        return [*layers, self.head.advantage] if self.head.value is None else []
+
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Action values `[B, A]` of stacks `[B, W, ...]`."""
-        parts = [scaled(obs[name]).flatten(1) for name in self._names]
-        flat = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-        values: Tensor = self.head(self.body(flat))
+        values: Tensor = self.head(self.body(self.inputs(obs)))
         return values
 
 
@@ -83,11 +92,11 @@ MINATAR_SIDE = 3
 def convolutions(channels: int, trunk: str) -> nn.Sequential:
     """The trunk of Mnih et al. (2015), or the single layer of Young and Tian (2019)."""
     if trunk == "minatar":
-        return nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
+        return nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(inplace=True), nn.Flatten())
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 8, 4), nn.ReLU(),
-        nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-        nn.Conv2d(64, 64, 3), nn.ReLU(),
+        nn.Conv2d(channels, 32, 8, 4), nn.ReLU(inplace=True),
+        nn.Conv2d(32, 64, 4, 2), nn.ReLU(inplace=True),
+        nn.Conv2d(64, 64, 3), nn.ReLU(inplace=True),
         nn.Flatten(),
     )  # fmt: skip
 
@@ -140,11 +149,24 @@ class DQNCNN(nn.Module):
         sizes = [features.shape[1] + window * others, *options.hidden_sizes]
         self.body = mlp(sizes)
         self.head = Head(sizes[-1], action_count(env), options.dueling)
+        self._coarse = options.bfloat16
+        order = torch.channels_last if options.channels_last else torch.contiguous_format
+        self._order: torch.memory_format = order
+        self.trunk.to(memory_format=order)  # type: ignore[call-overload]  # torch's stubs lack it
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Action values `[B, A]` of stacks `[B, W, ...]`."""
-        features = self.trunk(self.picture(scaled(obs[self._picture_name])))
+        # whoever acts has a few rows: rounding the weights would take longer than their products
+        if not self._coarse or torch.is_inference_mode_enabled():
+            return self._values(obs)
+        with torch.autocast(obs[self._picture_name].device.type, torch.bfloat16):
+            return self._values(obs).float()
+
+    def _values(self, obs: Mapping[str, Tensor]) -> Tensor:
+        picture = self.picture(obs[self._picture_name]).contiguous(memory_format=self._order)
+        stack = scaled(picture)
         others = [scaled(obs[name]).flatten(1) for name in self._other_names]
+        features = self.trunk(stack)
         joined = torch.cat([features, *others], dim=1) if others else features
         values: Tensor = self.head(self.body(joined))
         return values

@@ -52,6 +52,8 @@ class ESMLP:
 
 def flat_inputs(stacks: Mapping[str, Array]) -> NDArray[np.float32]:
     """Stacks of all columns as one row a lane; bytes are scaled to 0..1."""
+    if len(stacks) == 1 and (only := next(iter(stacks.values()))).dtype == np.float32:
+        return only.reshape(len(only), -1)
     parts = [
         stack.reshape(len(stack), -1).astype(np.float32) / (255.0 if stack.dtype == np.uint8 else 1)
         for stack in stacks.values()

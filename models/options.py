@@ -46,6 +46,12 @@ class DQNCNNOptions(QNetworkOptions):
         "auto", help="convolutions: nature's three, minatar's one, or by the picture's size"
     )
     hidden_sizes: Sizes = option((512,), unit="units", help="widths of the layers behind them")
+    channels_last: bool = option(
+        False, help="pictures in memory pixel by pixel: faster on a CPU; other rounding"
+    )
+    bfloat16: bool = option(
+        False, help="products in bfloat16, the weights stay float32: faster, and coarser"
+    )
 
 
 class ACERMLPOptions(ModelOptions):

@@ -8,7 +8,7 @@ from torch.nn import functional as F  # noqa: N812  the field's own name for it
 def chosen(q_tm1: Tensor, a_tm1: Tensor) -> Tensor:
     """The values `[B]` of the actions taken, out of `[B, A]`."""
     _shapes(q_tm1, a_tm1)
-    return q_tm1.gather(1, a_tm1.unsqueeze(1)).squeeze(1)
+    return _chosen(q_tm1, a_tm1)
 
 
 def clipped(r_t: Tensor, bound: float) -> Tensor:
@@ -29,29 +29,64 @@ def q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, select_t: Tensor) -> 
     _shapes(q_t, r_t, discount_t)
     if select_t.shape != q_t.shape:
         raise ValueError(f"values {tuple(q_t.shape)} chosen by {tuple(select_t.shape)}")
-    return (r_t + discount_t * chosen(q_t, select_t.argmax(dim=1))).detach()
+    best = q_t.amax(1) if select_t is q_t else _chosen(q_t, select_t.argmax(dim=1))
+    return (r_t + discount_t * best).detach()
 
 
 def td_error(q_tm1: Tensor, a_tm1: Tensor, target_t: Tensor) -> Tensor:
     """Target - q(s, a), `[B]`."""
     _shapes(q_tm1, a_tm1, target_t)
-    return target_t - chosen(q_tm1, a_tm1)
+    return target_t - _chosen(q_tm1, a_tm1)
 
 
 def weighted_loss(error: Tensor, weight: Tensor, kind: str) -> Tensor:
-    """Mean over the batch of weight * loss(error), a scalar.
+    """Mean over the batch of weight * loss(error), a scalar; see `td_loss`."""
+    if error.shape != weight.shape or error.dim() != 1:
+        raise ValueError(f"errors {tuple(error.shape)} weighted by {tuple(weight.shape)}")
+    return (weight * td_loss(error, kind)).mean()
+
+
+def td_loss(error: Tensor, kind: str) -> Tensor:
+    """The loss of each error, `[B]`.
 
     `huber` is error^2 / 2 within 1 and |error| - 1/2 beyond (Huber 1964); `mse` is error^2.
     """
-    if error.shape != weight.shape or error.dim() != 1:
-        raise ValueError(f"errors {tuple(error.shape)} weighted by {tuple(weight.shape)}")
-    zero = torch.zeros_like(error)
     if kind == "huber":
-        return (weight * F.smooth_l1_loss(error, zero, reduction="none")).mean()
-    return (weight * error.square()).mean()
+        return F.smooth_l1_loss(error, torch.zeros_like(error), reduction="none")
+    return error.square()
+
+
+def reducible_loss(error: Tensor, target_error: Tensor, kind: str) -> Tensor:
+    """What is left to learn of a loss: max(loss(error) - loss(target_error), 0), `[B]`.
+
+    `target_error` is that of the target network's value against the same target. Where the older
+    weights do no better, the loss is noise as far as is known, and nothing is left (ReLo, Sujit et
+    al. 2023, "Prioritizing Samples in Reinforcement Learning with Reducible Loss").
+    """
+    if error.shape != target_error.shape or error.dim() != 1:
+        raise ValueError(f"errors {tuple(error.shape)} and {tuple(target_error.shape)}")
+    return (td_loss(error, kind) - td_loss(target_error, kind)).clamp(min=0)
+
+
+def loss_slope(q_tm1: Tensor, a_tm1: Tensor, error: Tensor, weight: Tensor, kind: str) -> Tensor:
+    """The derivative `[B, A]` of `weighted_loss` by the values, given their `td_error`.
+
+    -weight * slope(error) / B where the action was taken, else 0: the slope is that of the loss,
+    error within [-1, 1] (`huber`) or 2 error (`mse`).
+    """
+    _shapes(q_tm1, a_tm1, error, weight)
+    steep = error.clamp(-1, 1) if kind == "huber" else 2 * error
+    slope = weight * steep / -len(error)
+    return torch.zeros_like(q_tm1).scatter_(1, a_tm1.unsqueeze(1), slope.unsqueeze(1))
+
+
+def _chosen(q: Tensor, a: Tensor) -> Tensor:
+    """`chosen`, of shapes that were looked at."""
+    return q.gather(1, a.unsqueeze(1)).squeeze(1)
 
 
 def _shapes(q: Tensor, *rows: Tensor) -> None:
     """Refuses what would broadcast: `[B] - [B, 1]` is a silent `[B, B]`."""
-    if q.dim() != 2 or any(row.shape != q.shape[:1] for row in rows):
+    size = q.shape[:1]
+    if q.dim() != 2 or not all([row.shape == size for row in rows]):  # noqa: C419  faster
         raise ValueError(f"values {tuple(q.shape)} with {[tuple(row.shape) for row in rows]}")

@@ -6,6 +6,7 @@ from pydantic import field_validator
 
 from core.agent import AgentOptions
 from core.errors import UsageError
+from core.memory import MemoryOptions
 from core.options import SharedOptions, option
 from core.types import Unit
 
@@ -33,6 +34,11 @@ class DQNOptions(AgentOptions):
     double: bool = option(False, help="the online network chooses the target's action")
     loss: Literal["huber", "mse"] = option("huber", help="loss of the temporal difference")
     clip_grad: float = option(10.0, ge=0, help="greatest norm of the gradient; 0: any")
+    priority: Literal["td", "reducible"] = option(
+        "td",
+        help="prioritized memories: by the temporal difference, or by how much more of its loss "
+        "is left to learn than with the target network",
+    )
     clip_reward: float = option(
         0.0, ge=0, help="rewards beyond this, up or down, are learnt as this; 0: as they are"
     )
@@ -43,6 +49,11 @@ class DQNOptions(AgentOptions):
         if value >= 1 and value != int(value):
             raise ValueError("a share below 1, or a whole number of env steps")
         return value
+
+    def check_memory(self, memory: MemoryOptions) -> None:
+        """See `AgentOptions.check_memory`: it tells errors, and where nobody listens only these."""
+        if self.priority != "td" and not memory.takes_feedback:
+            raise UsageError(f"priority {self.priority} with sampler prioritized alone")
 
     def check(self, shared: SharedOptions, most_units: int) -> None:
         """See `AgentOptions.check`: a batch holds sums of n rewards, and each would be clipped."""

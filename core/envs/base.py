@@ -48,8 +48,11 @@ class Env(Protocol):
     def reset(self, seeds: Sequence[int]) -> Columns:
         """Begins an episode in every lane, each seeded by its own number; `[L, ...]`."""
 
-    def step(self, actions: Array) -> Step:
-        """Steps every lane with `[L]` indices or `[L, A]` numbers."""
+    def step(self, actions: Array, playing: NDArray[np.bool_] | None = None) -> Step:
+        """Steps every lane with `[L]` indices or `[L, A]` numbers.
+
+        Lanes that do not play may stand still: the caller looks at none of what they give.
+        """
 
     def restart(self, lanes: NDArray[np.int64], seeds: Sequence[int]) -> Columns:
         """Begins new episodes in some lanes, and gives the observations of all, `[L, ...]`.

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import gymnasium as gym
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import FlattenObservation, TimeLimit
 
 from ..errors import UsageError
 from ..names import did_you_mean
+from .lanes import Lanes
 from .options import GymOptions
 from .spaces import needs_flattening
 from .vector import GymVector
@@ -36,7 +36,7 @@ def vectorize(
     makers: list[Callable[[], gym.Env[Any, Any]]], game: str, about: str = ""
 ) -> GymVector:
     """Steps environments one after the other, resetting each as its episode ends."""
-    envs = SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
+    envs = Lanes(makers)
     try:
         return GymVector(envs, about)
     except UsageError as error:

@@ -7,7 +7,7 @@ snapshot: none is better than a wrong one.
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +24,7 @@ from gymnasium.wrappers import FlattenObservation, OrderEnforcing, TimeLimit
 
 from ..seeding import generator_state, restore_generator
 from ..types import Columns, Tree
+from .lanes import Lanes
 from .options import EnvOptions
 from .spaces import flat_observation
 
@@ -65,7 +66,7 @@ KNOWN: Final[Mapping[type, Attributes]] = {
 
 def take(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any] | None:
     """The state of every lane, and what the vector environment itself keeps; None without."""
-    if type(envs) is not SyncVectorEnv:
+    if not _is_known(envs):
         return None
     lanes: dict[str, Tree] = {}
     for index, env in enumerate(envs.envs):
@@ -89,7 +90,7 @@ def put(envs: VectorEnv[Any, Any, Any], snapshot: Tree) -> None:
 
     The kind and the number of lanes are looked at before anything is changed.
     """
-    if type(envs) is not SyncVectorEnv:
+    if not _is_known(envs):
         raise ValueError(f"{type(envs).__name__} has no snapshots")
     kind, wanted = _kind(envs), snapshot.get("kind")
     if wanted != kind:
@@ -102,6 +103,10 @@ def put(envs: VectorEnv[Any, Any, Any], snapshot: Tree) -> None:
     # a masked reset shows these again for the lanes that go on
     envs._env_obs = deepcopy(list(iterate(envs.observation_space, envs._observations)))
     envs._autoreset_envs = snapshot["autoreset"]
+
+
+def _is_known(envs: VectorEnv[Any, Any, Any]) -> TypeGuard[SyncVectorEnv]:
+    return type(envs) in (SyncVectorEnv, Lanes)
 
 
 def check_options(options: EnvOptions, snapshot: Tree) -> None:

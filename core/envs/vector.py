@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..types import Array, Columns, EnvSpec, Tree
 from . import snapshots
 from .base import Step
+from .lanes import Lanes
 from .spaces import ActionScaler, action_space, flat_observation, observation_specs, pictures
 
 LOST_LIFE: Final = "engram.lost_life"
@@ -49,11 +50,14 @@ class GymVector:
         self._resetting = self._none
         return flat_observation(obs)
 
-    def step(self, actions: Array) -> Step:
-        """See `Env.step`."""
-        obs, reward, terminated, truncated, infos = self._envs.step(self._scale(actions))
-        ended = terminated | truncated
+    def step(self, actions: Array, playing: NDArray[np.bool_] | None = None) -> Step:
+        """See `Env.step`; only `Lanes` can stand still."""
         stepped, started = self._all, self._none
+        still: tuple[NDArray[np.bool_], ...] = ()
+        if playing is not None and isinstance(self._envs, Lanes):
+            stepped, still = playing, (playing,)
+        obs, reward, terminated, truncated, infos = self._envs.step(self._scale(actions), *still)
+        ended = terminated | truncated
         next_obs = acted_on = flat_observation(obs)
         if self._mode is AutoresetMode.NEXT_STEP:
             started, stepped = self._resetting, ~self._resetting
@@ -66,7 +70,7 @@ class GymVector:
             else:
                 fresh, _ = self._envs.reset(options={"reset_mask": ended})
                 acted_on = flat_observation(fresh)
-        numbers = _numbers(infos, stepped, ended)
+        numbers = _numbers(infos, stepped, ended) if infos else {}
         lost_life = numbers.pop(LOST_LIFE, None)
         return Step(
             stepped=stepped,

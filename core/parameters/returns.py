@@ -96,6 +96,11 @@ class ResultReader:
         self._ring = ring
         self.read = np.zeros(ring.plan.lanes, np.int64)
 
+    @property
+    def fresh(self) -> bool:
+        """Whether an episode ended since the last call of `new`."""
+        return bool((self._ring.heads != self.read).any())
+
     def new(self) -> Columns:
         """What ended since the last call, `[n]`, lane by lane."""
         first = np.maximum(self.read, self._ring.tails)

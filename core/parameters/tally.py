@@ -63,6 +63,8 @@ class Tally:
         return total
 
     def _collect(self) -> None:
+        if not self._reader.fresh:
+            return
         results = self._reader.new()
         if self._pending is not None:
             self._pending.add(results)

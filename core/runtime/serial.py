@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..blas import limit_threads
 from ..options import LoopOptions
 from ..recorder import Display, Recorder
 from ..report import Report
@@ -31,6 +32,7 @@ def run(
     Whatever ends the run, the folder says so: `finished`, `interrupted` where `stop` said so, or
     `failed`, with the error raised on.
     """
+    limit_threads(options.threads)
     log = open_log(parts.memory, options, folder)
     past = None if checkpoint is None else take_up(parts, checkpoint, log, display.say)
     recorder, rollout = _set_up(parts, options, folder, display, past)

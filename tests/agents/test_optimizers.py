@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.optimizers import RMSpropInside
+from agents.optimizers import Adam, RMSpropInside
 from agents.tensors import load_optimizer, optimizer_arrays
 
 torch.set_num_threads(1)
@@ -84,3 +84,55 @@ def test_a_loaded_optimizer_goes_on_bit_for_bit():
     run(one, first, gradients[10:])
     run(two, second, gradients[10:])
     assert torch.equal(first, second)
+
+
+# Adam, whose oracle is torch's own.
+
+
+def pair(lr: float, eps: float) -> tuple[Adam, torch.optim.Adam, list[list[torch.Tensor]]]:
+    torch.manual_seed(0)
+    ours = [torch.randn(4, 3), torch.randn(5), torch.randn(2, 3, 2, 2)]
+    ours[2] = ours[2].to(memory_format=torch.channels_last)
+    theirs = [one.clone().requires_grad_() for one in ours]
+    return Adam(ours, lr, eps), torch.optim.Adam(theirs, lr=lr, eps=eps), [ours, theirs]
+
+
+@pytest.mark.parametrize(("lr", "eps"), [(1e-3, 1e-8), (0.1, 1e-3)])
+def test_adam_is_torchs(lr: float, eps: float):
+    mine, torchs, (ours, theirs) = pair(lr, eps)
+    for _ in range(50):
+        gradients = [torch.randn_like(one) for one in ours]
+        mine.step(gradients)
+        for one, gradient in zip(theirs, gradients, strict=True):
+            one.grad = gradient
+        torchs.step()
+        for one, other in zip(ours, theirs, strict=True):
+            assert torch.allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_a_first_step_of_adam_is_the_rate_against_the_gradients_sign():
+    parameter = torch.tensor([1.0, 2.0])
+    Adam([parameter], 0.25).step([torch.tensor([3.0, -1e-3])])
+    assert parameter.tolist() == pytest.approx([0.75, 2.25], rel=1e-4)
+
+
+def test_a_loaded_adam_goes_on_bit_for_bit_in_whatever_order_numbers_lie():
+    one, _, (first, _) = pair(0.01, 1e-8)
+    two, _, (second, _) = pair(0.01, 1e-8)
+    gradients = [[torch.randn_like(x) for x in first] for _ in range(12)]
+    for step in gradients[:6]:
+        one.step(step)
+    saved, again = one.state(), one.state()
+    for parameter, other in zip(second, first, strict=True):
+        parameter.copy_(other)
+    two.load(saved)
+    for step in gradients[6:]:
+        one.step(step)
+        two.step(step)
+    assert all(torch.equal(x, y) for x, y in zip(first, second, strict=True))
+    assert all(
+        np.array_equal(saved[number][name], again[number][name])
+        for number in saved
+        for name in ("exp_avg", "exp_avg_sq", "step")
+    )
+    assert saved["0"]["step"] == 6 and one.state()["0"]["step"] == 12

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from agents.maths.values import chosen, q_target, td_error, weighted_loss
+from agents.maths.values import chosen, loss_slope, q_target, td_error, weighted_loss
 from tests.conftest import examples
 
 
@@ -137,6 +137,25 @@ def test_the_gradient_is_right(kind: str):
     error = td_error(q_tm1, batch["a_tm1"], target).detach().abs()
     assert (error < 1).any() and (error > 1).any()
     assert gradcheck(loss, (q_tm1,))
+
+
+@examples(40)
+@given(seed=st.integers(0, 10_000), kind=st.sampled_from(["huber", "mse"]))
+def test_the_slope_of_the_loss_is_autograds(seed: int, kind: str):
+    batch = random_batch(seed)
+    q_tm1, actions = batch["q_tm1"].requires_grad_(), batch["a_tm1"]
+    error = td_error(q_tm1, actions, batch["r_t"] * 3)
+    weighted_loss(error, batch["weight"], kind).backward()
+    given = loss_slope(q_tm1.detach(), actions, error.detach(), batch["weight"], kind)
+    assert torch.allclose(given, q_tm1.grad, rtol=1e-12, atol=1e-15)
+
+
+def test_a_slope_worked_by_hand():
+    actions, weight = torch.tensor([2, 0]), tensor(1.0, 4.0)
+    slope = loss_slope(Q, actions, tensor(3.0, -0.5), weight, "huber")  # clipped to 1, and -1/2
+    assert torch.equal(slope, torch.tensor([[0, 0, -0.5], [1.0, 0, 0]], dtype=torch.float64))
+    slope = loss_slope(Q, actions, tensor(3.0, -0.5), weight, "mse")
+    assert torch.equal(slope, torch.tensor([[0, 0, -3.0], [2.0, 0, 0]], dtype=torch.float64))
 
 
 def test_no_gradient_flows_through_the_target():

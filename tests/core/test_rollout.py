@@ -69,6 +69,7 @@ class Diary:
 
     def append(self, action, reward, terminated, truncated, next_obs, extras=None, *,
                lost_life=None, lanes=None):  # fmt: skip
+        lanes = np.arange(len(reward)) if lanes is None else lanes
         assert extras["lane"].tolist() == lanes.tolist()
         assert action.tolist() == (lanes % 3).tolist()
         assert len(reward) == len(terminated) == len(truncated) == len(lanes)

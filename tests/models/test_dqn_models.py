@@ -218,3 +218,37 @@ def test_a_picture_too_small_is_refused_with_the_least_size():
 def test_a_cnn_refuses_what_is_not_one_picture(observations: dict[str, ArraySpec]):
     with pytest.raises(UsageError, match=r"takes one picture.*set --model_type dqn-mlp"):
         DQNCNN(DQNCNNOptions(), env_of(**observations), 1)
+
+
+# What makes a network of pictures faster.
+
+PICTURE = env_of(obs=ArraySpec((40, 40), U8), more=ArraySpec((2,), F32))
+
+
+def picture_network(**options: bool) -> DQNCNN:
+    torch.manual_seed(4)
+    return DQNCNN(DQNCNNOptions(hidden_sizes=(8,), **options), PICTURE, 3)
+
+
+def test_channels_last_changes_where_numbers_lie_and_not_what_they_are():
+    plain, other = picture_network(), picture_network(channels_last=True)
+    assert other.trunk[0].weight.is_contiguous(memory_format=torch.channels_last)
+    assert plain.state_dict().keys() == other.state_dict().keys()
+    obs = batch_of(PICTURE, 5, 3)
+    assert torch.allclose(plain(obs), other(obs), atol=1e-5)
+    slopes = [torch.autograd.grad(one(obs).sum(), list(one.parameters())) for one in (plain, other)]
+    for one, two in zip(*slopes, strict=True):
+        assert torch.allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+def test_bfloat16_is_near_and_gives_float32_to_weights_of_float32():
+    plain, coarse = picture_network(), picture_network(bfloat16=True)
+    obs = batch_of(PICTURE, 5, 3)
+    exact, near = plain(obs), coarse(obs)
+    assert near.dtype == torch.float32 and not torch.equal(exact, near)
+    assert torch.allclose(exact, near, rtol=0.05, atol=0.05)
+    assert {p.dtype for p in coarse.parameters()} == {torch.float32}
+    slopes = torch.autograd.grad(near.sum(), list(coarse.parameters()))
+    assert {slope.dtype for slope in slopes} == {torch.float32}
+    with torch.inference_mode():  # acting is exact
+        assert torch.equal(coarse(obs), plain(obs))
