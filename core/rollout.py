@@ -79,7 +79,7 @@ class Rollout:
         playing = self._actor.playing
         self.waiting = playing is not None and not playing.any()
         actions, extras = self._actor.act(self._obs, self._first, clock, explore=True)
-        step = self._env.step(actions, playing)
+        step = self._env.step(actions, *(() if playing is None else (playing,)))
         if playing is not None and (step.stepped & ~playing).any():
             step = _only(step, playing)
         stepped = self._write(step, actions, extras)
