@@ -67,7 +67,7 @@ def reading_carelessly(memory: SequentialMemory, *rest: Any) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("codec", ["raw", "lz4"])
 def test_a_planted_tear_is_found(codec: str) -> None:
-    assert live(World(codec=codec, rows=96), 8, read=reading_carelessly).wrong > 0
+    assert live(World(codec=codec, rows=96), 5, read=reading_carelessly).wrong > 0
 
 
 @pytest.mark.timeout(120)
