@@ -23,10 +23,10 @@ DRAWS = {16: 10_000_000, 84: 1_000_000}
 """Units of frames of that side that a minute has to give."""
 WORLDS = [
     World(codec="raw"),
-    World(codec="lz4", rows=512),
-    World(codec="zstd", rows=512),
-    World(side=84, window=4, codec="raw", rows=512),
-    World(side=84, window=4, codec="lz4", rows=512),
+    World(codec="lz4", rows=1_024),
+    World(codec="zstd", rows=1_024),
+    World(side=84, window=4, codec="raw", rows=2_048),
+    World(side=84, window=4, codec="lz4", rows=2_048),
 ]
 
 

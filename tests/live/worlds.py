@@ -142,7 +142,10 @@ class Children:
         ]
         for process in self.processes:
             process.start()
-        assert all(self._answer()[0] == "ready" for _ in work)
+
+    def begin(self) -> None:
+        """Waits until all are ready."""
+        assert all(self._answer()[0] == "ready" for _ in self.processes)
 
     def _answer(self) -> tuple[str, Any]:
         try:
@@ -165,6 +168,7 @@ def at_work(work: Sequence[tuple[Callable[..., None], tuple[Any, ...]]]) -> Iter
     """Processes at work, which are gone in the end, whatever happens."""
     children = Children(work)
     try:
+        children.begin()
         yield children
     finally:
         for process in children.processes:
