@@ -121,8 +121,7 @@ class Episodes:
             "finished": self.finished,
             "returns": list(self.returns),
             "lengths": list(self.lengths),
-            # as bytes: what was earned may be no number, an array in a checkpoint may not
-            "open_return": self.open_return.copy().view(np.uint8),
+            "open_return": self.open_return.copy(),
             "open_length": self.open_length.copy(),
             "infos": infos,
         }
@@ -132,7 +131,7 @@ class Episodes:
         self.finished = state["finished"]
         self.returns = deque(state["returns"], WINDOW)
         self.lengths = deque(state["lengths"], WINDOW)
-        self.open_return = np.array(state["open_return"]).view(np.float64)
+        self.open_return = np.array(state["open_return"])
         self.open_length = np.array(state["open_length"])
         self.infos = {key: Running(*numbers) for key, *numbers in state["infos"]}
 

@@ -65,7 +65,7 @@ class LayersByHand:
         return bool(self._arrays)
 
     def array_values(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The values once more, by numpy: for a few rows a third of the time, other rounding."""
+        """The values once more, by numpy: less time for a few rows, and other rounding."""
         for weight, bias in self._arrays[:-1]:
             inputs = inputs @ weight
             inputs += bias
