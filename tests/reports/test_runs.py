@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numba.core.dispatcher import Dispatcher
 
 import main
 from core.rollout import Rollout
@@ -84,7 +85,9 @@ def rows_by_agent() -> Iterator[Any]:
         yield pytest.param(rows[0], id=agent)
 
 
-OPAQUE = (type, types.ModuleType, types.FunctionType, types.FrameType, torch.nn.Module)
+OPAQUE = (
+    type, types.ModuleType, types.FunctionType, types.FrameType, torch.nn.Module, Dispatcher,
+)  # fmt: skip
 
 
 def reachable(*roots: object) -> list[object]:
