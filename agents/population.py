@@ -172,12 +172,23 @@ class CandidateActor:
     ) -> tuple[Array, Columns]:
         """See `Actor.act`."""
         inputs = flat_inputs(self._stacks.push(obs, first))
-        if explore and self._normalizer.on:
-            playing = self._candidate >= 0
-            self._population.watch(self._index[playing], inputs[playing])
-        parameters = self._parameters if explore else self._incumbent
-        actions = self._policy.act(parameters, self._normalizer(inputs))
+        if not explore:
+            actions = self._policy.act(self._incumbent, self._normalizer(inputs))
+            return actions, {CANDIDATE: self._candidate.copy()}
+        playing = np.flatnonzero(self._candidate >= 0)
+        if len(playing) < len(inputs):
+            return self._some(playing, inputs[playing]), {CANDIDATE: self._candidate.copy()}
+        self._population.watch(self._index, inputs)
+        actions = self._policy.act(self._parameters, self._normalizer(inputs))
         return actions, {CANDIDATE: self._candidate.copy()}
+
+    def _some(self, playing: NDArray[np.int64], inputs: NDArray[np.float32]) -> Array:
+        """Actions of all lanes, of which some play; the others' are 0, as theirs of no weights."""
+        self._population.watch(self._index[playing], inputs)
+        some = self._policy.act(self._parameters[playing], self._normalizer(inputs))
+        actions = np.zeros((len(self._candidate), *some.shape[1:]), some.dtype)
+        actions[playing] = some
+        return actions
 
     @property
     def _incumbent(self) -> Vector:
