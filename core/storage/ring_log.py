@@ -100,7 +100,7 @@ class RingLog:
     def due(self) -> bool:
         """Whether what is new since the last commit is all that there is room for.
 
-        Asked at every step, it looks once a chunk of every lane, of which no more than a block comes.
+        Asked at every step, it looks once a chunk of every lane, which is no more than a block.
         """
         written = int(self._ring.heads.sum())
         if written - self._looked < self._stride:

@@ -186,8 +186,8 @@ def test_a_commit_is_due_before_there_is_no_room(tmp_path: Path) -> None:
         twin, log = on_disk(tmp_path)
         log.commit()
         commits = 0
-        for _ in range(1_500):
-            twin.live(steps(2), check_every=10_000)
+        for _ in range(300):
+            twin.live(steps(10), check_every=10_000)
             if log.due:
                 log.commit()
                 commits += 1
