@@ -82,14 +82,15 @@ class Arena:
 
     @property
     def short(self) -> bool:
-        """Whether a lane took half of what it has to spare, since the newest commit.
+        """Whether a lane took all but two of half of what it has to spare, since the newest commit.
 
-        Not more: another half is what it let go of since the commit before, which is held too.
+        Not more: another half is what it let go of since the commit before, which is held too, and
+        two blocks may be begun until it is asked again.
         """
         if self._newest is None:
             return False
         new = (self.taken & ~self._newest).sum(axis=1)
-        return bool(new.max() >= (self._spare - 1) // 2)
+        return bool(new.max() > self._spare // 2 - 2)
 
     def recall(self, lane: int, offsets: NDArray[np.int64], lengths: NDArray[np.int32]) -> None:
         """Takes up a lane of which no more is known than where its blobs lie, oldest first."""

@@ -49,10 +49,10 @@ class RingLog:
         self._log = log
         a_row = ring.plan.bytes_logged / ring.plan.rows
         self._most_new = int(ring.plan.bytes_new / a_row)
-        chunks = [column.plan.chunking.frames for column in ring.chunked]
-        a_chunk = ring.plan.lanes * min(chunks, default=1)
-        self._stride = a_chunk if ring.kept else self._most_new // 16
-        self._looked = 0
+        chunks = [column.plan.chunking.frames for column in ring.chunked if column.kept]
+        a_sixteenth = max(self._most_new // (16 * ring.plan.lanes), 1)
+        self._stride = min([a_sixteenth, *chunks])
+        self._looked = np.zeros(ring.plan.lanes, np.int64)
         self._saved = np.zeros(ring.plan.lanes, np.int64)
         self._saved_chunks = np.zeros((len(ring.chunked), ring.plan.lanes), np.int64)
 
@@ -100,12 +100,12 @@ class RingLog:
     def due(self) -> bool:
         """Whether what is new since the last commit is all that there is room for.
 
-        Asked at every step, it looks once a chunk of every lane, which is no more than a block.
+        Asked at every step, it looks once a chunk of any lane: that, and a step of two rows, begin
+        no more than two blocks (see `Arena.short`).
         """
-        written = int(self._ring.heads.sum())
-        if written - self._looked < self._stride:
+        if (self._ring.heads - self._looked).max() < self._stride:
             return False
-        self._looked = written
+        self._looked[...] = self._ring.heads
         new = int((self._ring.heads - np.maximum(self._saved, self._ring.tails)).sum())
         if new > self._most_new:
             return True
@@ -135,7 +135,7 @@ class RingLog:
         """
         ring = self._ring
         ring.loads += 1
-        self._looked = 0
+        self._looked[...] = 0
         ring.heads[...], ring.tails[...] = 0, 0
         try:
             got = self._fill(state, records)

@@ -62,12 +62,20 @@ def go_on_and_off(folder: Path, world: World, lives: list[bytes]) -> None:
         log.commit()
         history, random = copy.deepcopy(twin.history), twin.rng.bit_generator.state
         twin.after_each = None
-        twin.live(life[: len(life) // 8])  # lost
+        live_unsaved(twin, log, life[: len(life) // 8])
         log.close()
         twin.history, twin.rng.bit_generator.state = history, random
         twin, log = reopened(twin, folder)
         twin.agree()
     log.close()
+
+
+def live_unsaved(twin: Twin, log: MemoryLog, life: bytes) -> None:
+    """A part of a life that is lost: at the longest, until a commit is due."""
+    for events in twin.events(life):
+        if log.due:
+            return
+        twin.tick(events)
 
 
 @examples(25)

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -220,15 +220,19 @@ class Twin:
 
     def live(self, codes: bytes, check_every: int = 0) -> None:
         """One tick for every `lanes` codes, with a full comparison now and then."""
-        lanes = self.world.lanes
-        for tick in range(len(codes) // lanes):
-            chunk = codes[tick * lanes : (tick + 1) * lanes]
-            self.tick([CODES[code % len(CODES)] for code in chunk])
+        for tick, events in enumerate(self.events(codes)):
+            self.tick(events)
             if self.after_each is not None:
                 self.after_each()
             if check_every and tick % check_every == 0:
                 self.agree()
         self.agree()
+
+    def events(self, codes: bytes) -> Iterator[list[int]]:
+        """What `codes` say happens, tick by tick: an event a lane."""
+        lanes = self.world.lanes
+        for begin in range(0, len(codes) // lanes * lanes, lanes):
+            yield [CODES[code % len(CODES)] for code in codes[begin : begin + lanes]]
 
     def agree(self) -> None:
         """Asserts that the memory gives exactly what its twin says it has to."""
