@@ -43,81 +43,74 @@ fetch: Any = _fetch if getattr(config, "DISABLE_JIT", False) else _fetch_compile
 
 
 @njit(cache=True, nogil=True)
-def find_candidates(
-    picks: Numbers,
-    lows: Numbers,
-    ends: Numbers,
-    per_lane: int,
-    records: Numbers,
-    stride: int,
-    slots: Numbers,
-) -> None:
-    """Turns the numbers of candidates into lane and row, in one number as an id, and their slots.
+def fetch_rows(records: Numbers, stride: int, slot: int, count: int) -> None:
+    """Asks for `count` rows from a slot on: they lie side by side, and mostly in no cache."""
+    first = slot * stride
+    last = first + count * stride - 1
+    for at in range(first, last, LINE):
+        fetch(records, at)
+    fetch(records, last)
 
-    All that is read of a start lies side by side, and mostly in no cache: it is asked for here, so
-    that much of it comes at once.
+
+@njit(cache=True, nogil=True)
+def count_candidates(heads: Numbers, tails: Numbers, ends: Numbers) -> int:
+    """How many rows of the lanes up to each have a step: all but a lane's newest; gives the sum."""
+    total = 0
+    for lane in range(len(heads)):
+        total += max(heads[lane] - 1 - tails[lane], 0)
+        ends[lane] = total
+    return total
+
+
+@njit(cache=True, nogil=True)
+def find_candidates(
+    spread: Numbers, tails: Numbers, ends: Numbers, per_lane: int, records: Numbers, stride: int,
+    ids: Numbers, slots: Numbers,
+) -> None:  # fmt: skip
+    """Turns places in [0, 1) along all candidates into the ids of rows, and their slots.
+
+    All of them are asked for here, so that much of it comes at once.
     """
-    for place in range(len(picks)):
-        pick, lane = picks[place], 0
-        while ends[lane] <= pick:
-            lane += 1
-        row = lows[lane] + pick - (ends[lane - 1] if lane else 0)
+    total = ends[-1]
+    for place in range(len(spread)):
+        pick = min(np.int64(spread[place] * total), total - 1)  # a place next to 1 may round up
+        lane, lanes = 0, len(ends)
+        while lanes > 1:  # by halves, and without a branch: which it is nobody can foretell
+            half = lanes // 2
+            lane += half if ends[lane + half - 1] <= pick else 0
+            lanes -= half
+        row = tails[lane] + pick - (ends[lane - 1] if lane else 0)
         slots[place] = lane * per_lane + row % per_lane
-        picks[place] = (lane << LANE_SHIFT) | row
-        begin = slots[place] * stride
-        for line in range(0, 2 * stride, LINE):
-            fetch(records, begin + line)
+        ids[place] = (lane << LANE_SHIFT) | row
+        fetch_rows(records, stride, slots[place], 2)
 
 
 @njit(cache=True, nogil=True)
 def find_starts(
-    picks: Numbers,
-    lows: Numbers,
-    ends: Numbers,
-    tails: Numbers,
-    per_lane: int,
-    reach: int,
-    records: Numbers,
-    stride: int,
-    closing: Numbers,
-    age: Numbers,
-    lanes: Numbers,
-    rows: Numbers,
-) -> int:
-    """Puts the first legal starts among candidates into `lanes` and `rows`; gives how many.
+    spread: Numbers, heads: Numbers, tails: Numbers, per_lane: int, reach: int, records: Numbers,
+    stride: int, closing: Numbers, age: Numbers, found: Numbers,
+) -> int:  # fmt: skip
+    """Puts the first legal starts among candidates into `found` `[2, n]`; gives how many.
 
-    Candidate `pick` is counted over all lanes: a lane's begin at row `lows[lane]`, and those of it
-    and the lanes before it are `ends[lane]`; `picks` are written over. A start is a step, and its
-    stack reaches back `reach` rows or to its episode's first, none of them before the lane's tail.
+    Of `found` the first are lanes, the second rows. `spread` says at which parts, in [0, 1), of all
+    rows with a step the candidates are. A start is a step, and its stack reaches back `reach` rows
+    or to its episode's first, none before the lane's tail.
     """
-    slots = np.empty(len(picks), np.int64)
-    find_candidates(picks, lows, ends, per_lane, records, stride, slots)
-    found = 0
-    for place in range(len(picks)):
-        lane, row = picks[place] >> LANE_SHIFT, picks[place] & ((1 << LANE_SHIFT) - 1)
+    ends = np.empty(len(heads), np.int64)
+    if count_candidates(heads, tails, ends) == 0:
+        return 0
+    ids, slots = np.empty(len(spread), np.int64), np.empty(len(spread), np.int64)
+    find_candidates(spread, tails, ends, per_lane, records, stride, ids, slots)
+    count = 0
+    for place in range(len(ids)):
+        lane, row = ids[place] >> LANE_SHIFT, ids[place] & ((1 << LANE_SHIFT) - 1)
         back = min(age[slots[place]], reach)
-        lanes[found], rows[found] = lane, row
+        found[0, count], found[1, count] = lane, row
         # no branch: which of them is a step nobody can foretell
-        found += np.int64(not closing[slots[place]]) & np.int64(row - back >= tails[lane])
-        if found == len(lanes):
+        count += np.int64(not closing[slots[place]]) & np.int64(row - back >= tails[lane])
+        if count == found.shape[1]:
             break
-    return found
-
-
-@njit(cache=True, nogil=True)
-def stack_rows(
-    row: int, place: int, age: int, per_lane: int, base: int, rows: Numbers, slots: Numbers
-) -> None:
-    """The rows of a stack that ends with `row`, oldest first, and their slots.
-
-    `place` is its place in its lane, whose slots begin at `base`, and `age` its place in its
-    episode: before the first row of an episode there is none, and the first is repeated.
-    """
-    depth = len(rows)
-    for frame in range(depth):
-        back = min(depth - 1 - frame, age)
-        rows[frame] = row - back
-        slots[frame] = base + place - back + (per_lane if place < back else 0)
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -128,64 +121,77 @@ def following_place(place: int, steps: int, per_lane: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def sum_rewards(
-    base: int, first: int, left: int, per_lane: int, books: Numbers, powers: Numbers
-) -> tuple[float, int, bool]:
-    """Up to n rewards from a start on, discounted and summed; how many, and whether one is last.
+def stack_rows(
+    slots: Numbers, bases: Numbers, rows: Numbers, ahead: Numbers, per_lane: int, ages: Numbers,
+    stacks: Numbers,
+) -> None:  # fmt: skip
+    """Of each unit, the rows of the stack that ends `ahead` rows on, oldest first, and their slots.
 
-    The start is at place `first` of the lane whose slots begin at `base`, and `left` steps exist
-    from it on, itself included.
+    Before the first row of an episode there is none, and the first is repeated; `ages` is how far
+    a unit's own row is into its episode. `stacks` is `[2, B, depth]`.
+    """
+    depth = stacks.shape[2]
+    for unit in range(len(rows)):
+        slot, base, steps = slots[unit], bases[unit], ahead[unit]
+        place = following_place(slot - base, steps, per_lane)
+        row, age = rows[unit] + steps, np.int64(ages[slot]) + steps
+        for frame in range(depth):
+            back = min(depth - 1 - frame, age)
+            stacks[0, unit, frame] = row - back
+            stacks[1, unit, frame] = base + place - back + (per_lane if place < back else 0)
+
+
+@njit(cache=True, nogil=True)
+def sum_rewards(
+    slots: Numbers, bases: Numbers, left: Numbers, per_lane: int, books: Numbers, powers: Numbers,
+    sums: Numbers, ahead: Numbers,
+) -> None:  # fmt: skip
+    """Of each start, up to n rewards summed, each discounted; and the discount of what follows.
+
+    Up to and including the first terminal, or up to the last of the `left` steps that exist; those
+    that it took are `ahead`. `sums` is `[2, B]`.
     """
     _, closing, terminal, reward = books
-    total, steps, ended = 0.0, 0, False
-    while steps < len(powers) - 1 and not ended:
-        slot = base + following_place(first, steps, per_lane)
-        if steps and (steps >= left or closing[slot]):
-            break
-        total += reward[slot] * powers[steps]
-        ended = terminal[slot]
-        steps += 1
-    return total, steps, ended
+    for unit in range(len(slots)):
+        slot, base, steps = slots[unit], bases[unit], 1
+        total, ended = float(reward[slot]), terminal[slot]
+        while steps < len(powers) - 1 and not ended:
+            following = base + following_place(slot - base, steps, per_lane)
+            if steps >= left[unit] or closing[following]:
+                break
+            total += reward[following] * powers[steps]
+            ended = terminal[following]
+            steps += 1
+        sums[0, unit] = total
+        sums[1, unit] = 0.0 if ended else powers[steps]
+        ahead[unit] = steps
 
 
 @njit(cache=True, nogil=True)
 def unroll(
-    lanes: Numbers,
-    rows: Numbers,
-    heads: Numbers,
-    per_lane: int,
-    books: Numbers,
-    powers: Numbers,
-    steps_of: Numbers,
-) -> None:
+    lanes: Numbers, rows: Numbers, heads: Numbers, per_lane: int, records: Numbers, stride: int,
+    books: Numbers, powers: Numbers, steps_of: Numbers,
+) -> None:  # fmt: skip
     """What follows each start: the n-step sum, and the rows of its two stacks.
 
     `books` are age, closing, terminal and reward; `powers` are gamma^0 to gamma^n. Of `steps_of`,
-    in its order, `sums` `[2, B]`
-    becomes the sum of up to n rewards, up to and including the first terminal or up to the last
-    step that exists, and the discount of what follows them. `slots` are of the starts themselves.
-    `stacks` and `following`
-    `[2, B, depth]` become rows and slots. Of a single step the two share all frames but one: then
-    `following` has no depth, and `stacks` one more.
+    in its order, `sums` `[2, B]` becomes what `sum_rewards` says, and `slots` are of the starts
+    themselves. `stacks` and `following` `[2, B, depth]` become rows and slots. Of a single step the
+    two share all frames but one: then `following` has no depth, and `stacks` one more.
+
+    Each loop goes over the whole batch: an array that is handed on costs more than a unit does.
     """
     sums, ids, slots, stacks, following = steps_of
-    apart = following.shape[2] > 0
+    bases, left, ahead = np.empty((3, len(rows)), np.int64)
     for unit in range(len(rows)):
         lane, row = lanes[unit], rows[unit]
-        base, first = lane * per_lane, row % per_lane
-        slots[unit] = base + first
-        begin = np.int64(books[0][base + first])
-        left = heads[lane] - 1 - row
-        total, steps, ended = sum_rewards(base, first, left, per_lane, books, powers)
-        sums[0, unit] = total
-        sums[1, unit] = 0.0 if ended else powers[steps]
+        bases[unit] = lane * per_lane
+        slots[unit] = bases[unit] + row % per_lane
+        left[unit] = heads[lane] - 1 - row
         ids[unit] = (lane << LANE_SHIFT) | row
-        ahead = steps if apart else 1
-        place, last = following_place(first, ahead, per_lane), begin + ahead
-        if apart:
-            stack_rows(row, first, begin, per_lane, base, stacks[0, unit], stacks[1, unit])
-            stack_rows(
-                row + ahead, place, last, per_lane, base, following[0, unit], following[1, unit]
-            )
-        else:
-            stack_rows(row + 1, place, last, per_lane, base, stacks[0, unit], stacks[1, unit])
+        fetch_rows(records, stride, slots[unit], len(powers))
+    sum_rewards(slots, bases, left, per_lane, books, powers, sums, ahead)
+    if following.shape[2] > 0:
+        stack_rows(slots, bases, rows, ahead, per_lane, books[0], following)
+        ahead[:] = 0
+    stack_rows(slots, bases, rows, ahead, per_lane, books[0], stacks)

@@ -21,8 +21,8 @@ class TransitionStarts:
         self._ring = ring
         self._reach = window - 1
         self._find = find_starts
-        self._closing, self._age = ring.book("closing"), ring.book("age")
-        self._records, self._stride = ring.packed
+        self._per_lane = ring.plan.rows_per_lane
+        self._books = *ring.packed, ring.book("closing"), ring.book("age")
 
     def __reduce__(self) -> Any:
         return TransitionStarts, (self._ring, self._reach + 1)  # the books are where the ring is
@@ -33,21 +33,15 @@ class TransitionStarts:
         return tails, np.maximum(self._ring.heads - 1 - tails, 0)
 
     def locate(
-        self,
-        picks: NDArray[np.int64],
-        lows: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        size: int,
+        self, spread: NDArray[np.float64], size: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """See `LegalStarts.locate`."""
-        ring = self._ring
-        lanes, rows = np.empty((2, size), np.int64)
-        books = self._records, self._stride, self._closing, self._age
-        per_lane = ring.plan.rows_per_lane
-        found = self._find(
-            picks, lows, ends, ring.tails, per_lane, self._reach, *books, lanes, rows
+        ring, found = self._ring, np.empty((2, size), np.int64)
+        count = self._find(
+            spread, ring.heads, ring.tails, self._per_lane, self._reach, *self._books, found
         )
-        return lanes[:found], rows[:found]
+        lanes, rows = found if count == size else found[:, :count]
+        return lanes, rows
 
     def legal(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """See `LegalStarts.legal`."""

@@ -42,6 +42,7 @@ class TransitionReader:
         self._made_of = (ring, env, tuple(extras), shared)
         self._unroll = unroll
         self._ring = ring
+        self._packed = ring.packed
         self._books = tuple(ring.book(name) for name in BOOKS)
         self._observations = tuple(env.observations)
         self._stored = ("action", *self._made_of[2])
@@ -114,8 +115,9 @@ class TransitionReader:
         )
         per_lane = ring.plan.rows_per_lane
         self._unroll(
-            draw.lanes, draw.rows, ring.heads, per_lane, self._books, self._powers, tuple(steps)
-        )
+            draw.lanes, draw.rows, ring.heads, per_lane, *self._packed, self._books, self._powers,
+            tuple(steps),
+        )  # fmt: skip
         return steps
 
     def _stack_frames(

@@ -30,16 +30,11 @@ class LegalStarts(Protocol):
         """Which of those candidates a unit may start at."""
 
     def locate(
-        self,
-        picks: NDArray[np.int64],
-        lows: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        size: int,
+        self, spread: NDArray[np.float64], size: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Lanes and rows of the first legal ones among candidates, at most `size` of them.
 
-        Candidates are numbered over all lanes, which begin at the rows `lows` and end before the
-        numbers `ends`.
+        `spread` `[n]` says at which part of all candidates each is, in [0, 1).
         """
 
     def __len__(self) -> int:
@@ -101,12 +96,7 @@ class Uniform:
 
     def draw(self, starts: LegalStarts, size: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""
-        lows, counts = starts.spans()
-        ends = np.cumsum(counts)
-        if not ends[-1]:
-            raise ValueError(EMPTY)
-
-        lanes, rows = self._located(starts, lows, ends, size, rng)
+        lanes, rows = self._located(starts, size, rng)
         if len(lanes) < size:
             more = self._rest(starts, size - len(lanes), rng)
             lanes, rows = (np.concatenate(pair) for pair in zip((lanes, rows), more, strict=True))
@@ -114,26 +104,20 @@ class Uniform:
 
     @staticmethod
     def _located(
-        starts: LegalStarts,
-        lows: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        size: int,
-        rng: np.random.Generator,
+        starts: LegalStarts, size: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The legal ones of rather more candidates than are wanted, in a bounded number of rounds.
 
         The first legal ones of candidates that are drawn alike are drawn alike themselves.
         """
-        lanes, rows = np.empty(0, np.int64), np.empty(0, np.int64)
-        for _ in range(MAX_ROUNDS):
+        lanes, rows = starts.locate(rng.random(size + size // SPARE + 2), size)
+        for _ in range(MAX_ROUNDS - 1):
             missing = size - len(lanes)
-            picks = rng.integers(0, ends[-1], missing + missing // SPARE + 2)
-            lane, row = starts.locate(picks, lows, ends, missing)
-            if missing == len(lane) == size:
-                return lane, row
-            lanes, rows = np.concatenate([lanes, lane]), np.concatenate([rows, row])
-            if len(lanes) == size:
+            if not missing:
                 break
+            # bounded integers take longer than numbers in [0, 1)
+            more = starts.locate(rng.random(missing + missing // SPARE + 2), missing)
+            lanes, rows = (np.concatenate(pair) for pair in zip((lanes, rows), more, strict=True))
         return lanes, rows
 
     @staticmethod

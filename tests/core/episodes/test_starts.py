@@ -146,11 +146,13 @@ def test_the_first_legal_ones_of_any_candidates_are_found(window: int) -> None:
         ends = np.cumsum(counts)
         if not ends[-1]:
             continue
-        picks = rng.integers(0, ends[-1], 20)
+        spread = rng.random(20)
+        spread[-1] = np.nextafter(1, 0)
+        picks = (spread * ends[-1]).astype(np.int64)
         lanes = np.searchsorted(ends, picks, side="right")
         rows = lows[lanes] + picks - (ends - counts)[lanes]
         legal = starts.legal(lanes, rows)
         for size in (1, 5, 20):
-            found = starts.locate(picks.copy(), lows, ends, size)
+            found = starts.locate(spread, size)
             assert np.array_equal(found[0], lanes[legal][:size])
             assert np.array_equal(found[1], rows[legal][:size])

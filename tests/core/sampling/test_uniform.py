@@ -26,7 +26,12 @@ class Some:
             assert low <= row < low + count, "asked for a row that is no candidate"
         return np.array([pair in self._legal for pair in pairs], np.bool_)
 
-    def locate(self, picks, lows, ends, size):
+    def locate(self, spread, size):
+        lows, counts = self.spans()
+        ends = np.cumsum(counts)
+        if not ends[-1]:
+            return ends[:0], ends[:0]
+        picks = (spread * ends[-1]).astype(np.int64)
         lanes = np.searchsorted(ends, picks, side="right")
         rows = lows[lanes] + picks - np.concatenate([[0], ends])[lanes]
         legal = self.legal(lanes, rows)
