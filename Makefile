@@ -55,6 +55,7 @@ docs: .venv/ready-dev
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks.basics
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.sampling
 	$(BIN)/python -m benchmarks.train_speed
 
 # Each peer of benchmarks/peers in a venv of its own, since they ask for versions that clash; one

@@ -22,8 +22,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.fill import PREVIEWS
-from benchmarks.peers import run as peers
-from benchmarks.recordings import DEFAULT as RECORDINGS
+from benchmarks.memory_peers import (
+    ATARI,
+    AVERAGE,
+    BUSIEST,
+    GAMES,
+    Peer,
+    Peers,
+    best_peers,
+    measure_peers,
+    over_games,
+)
 from benchmarks.recordings import Recording
 from core.errors import EngramError
 from core.memories.sequential import SequentialOptions
@@ -40,8 +49,6 @@ _OPTIONS: Final = SequentialOptions()
 DEFAULT: Final = _OPTIONS.frame_codec + "+dictionary" * _OPTIONS.frame_dictionary
 """The setting that a run has unless it says otherwise."""
 
-ATARI: Final = ("pong", "seaquest", "space_invaders", "breakout")
-GAMES: Final = (*ATARI, "carracing")
 APPENDED: Final = ("seaquest", "breakout")
 JOBS: Final = 2
 """Processes at once, where it is bytes that are measured."""
@@ -49,7 +56,6 @@ ROOT: Final = Path(__file__).parents[1]
 MB: Final = 10**6
 COMMAND: Final = (sys.executable, "-m", "benchmarks.fill")
 
-AVERAGE, BUSIEST = "average of 4 Atari games", "busiest Atari game"
 BYTES: Final = {
     "raw": dict.fromkeys(ATARI, 7_140),
     "zstd": {AVERAGE: 100, "carracing": 1_400},
@@ -146,17 +152,8 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:,.1f}"
 
 
-class Peer(NamedTuple):
-    """What a transition takes with a peer, in bytes; None where it was never measured."""
-
-    bytes: float | None
-    recorded: bool
-
-
 Found = Mapping[tuple[str, str], dict[str, Any]]
 """What `benchmarks.fill` found, by game and setting."""
-Peers = Mapping[str, Mapping[str, Peer]]
-"""The peers' figures, by game and mode."""
 
 
 def child(what: str, game: str, setting: str, count: int, *flags: str) -> dict[str, Any]:
@@ -189,45 +186,6 @@ def measure_append(sizes: Sizes) -> Found:
     pairs = [(game, setting) for game in APPENDED for setting in settings]
     flags = ("--rounds", str(sizes.rounds))
     return {pair: child("append", *pair, sizes.append, *flags) for pair in pairs}
-
-
-def measure_peers(again: bool) -> Peers:
-    """Every mode of every peer on every game."""
-    modes = [(peer, mode) for peer, names in peers.MODES.items() for mode in names]
-    return {
-        game: {f"{peer} {mode}": one_peer(peer, mode, game, again) for peer, mode in modes}
-        for game in GAMES
-    }
-
-
-def one_peer(peer: str, mode: str, game: str, again: bool) -> Peer:
-    """A peer's figure: measured, where that is asked for and works, else the recorded one."""
-    if again and peers.installed(peer):
-        print(f"bytes: {game}, {peer} {mode}", file=sys.stderr, flush=True)
-        row = peers.measure(peer, mode, RECORDINGS / game, peers.TRANSITIONS[game])
-        if row["bytes_per_transition"] is not None:
-            return Peer(row["bytes_per_transition"], recorded=False)
-        print(f"{game}, {peer} {mode}: {row['error']}", file=sys.stderr)
-    row = peers.recorded(peer, mode, game) or {"bytes_per_transition": None}
-    return Peer(row["bytes_per_transition"], recorded=True)
-
-
-def over_games(each: Mapping[str, float]) -> dict[str, float]:
-    """Figures of single games, and those of the Atari games together."""
-    atari = [each[game] for game in ATARI]
-    return {**each, AVERAGE: sum(atari) / len(atari), BUSIEST: max(atari)}
-
-
-def best_peers(found: Peers) -> dict[str, float]:
-    """The least bytes a transition of any mode, by game; together only of modes that have all."""
-    modes = {mode for figures in found.values() for mode in figures}
-    least: dict[str, float] = {}
-    for mode in modes:
-        figures = {game: found[game][mode].bytes for game in found if mode in found[game]}
-        known = {game: value for game, value in figures.items() if value is not None}
-        whole = over_games(known) if known.keys() >= set(ATARI) else known
-        least |= {name: min(value, least.get(name, value)) for name, value in whole.items()}
-    return least
 
 
 def bytes_rows(found: Found, best: Mapping[str, float]) -> list[Row]:

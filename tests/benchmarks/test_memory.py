@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import fill, memory
+from benchmarks import fill, memory, memory_peers
 from benchmarks.memory import (
     ATARI,
     AVERAGE,
@@ -374,9 +374,9 @@ def test_a_missed_target_is_exit_code_1(faked, tmp_path: Path, capsys):
 
 def test_peers_are_measured_where_that_is_asked_for_and_works(monkeypatch, capsys):
     figures = {"one": 5, "two": None}
-    monkeypatch.setattr(memory.peers, "installed", lambda peer: peer == "a")
+    monkeypatch.setattr(memory_peers.peers, "installed", lambda peer: peer == "a")
     monkeypatch.setattr(
-        memory.peers,
+        memory_peers.peers,
         "measure",
         lambda peer, mode, folder, count: {
             "bytes_per_transition": figures[mode],
@@ -384,14 +384,14 @@ def test_peers_are_measured_where_that_is_asked_for_and_works(monkeypatch, capsy
         },
     )
     recorded = {"bytes_per_transition": 7}
-    monkeypatch.setattr(memory.peers, "recorded", lambda peer, mode, game: recorded)
-    assert memory.one_peer("a", "one", "pong", again=False) == Peer(7, recorded=True)
-    assert memory.one_peer("a", "one", "pong", again=True) == Peer(5, recorded=False)
-    assert memory.one_peer("a", "two", "pong", again=True) == Peer(7, recorded=True)
+    monkeypatch.setattr(memory_peers.peers, "recorded", lambda peer, mode, game: recorded)
+    assert memory_peers.one_peer("a", "one", "pong", again=False) == Peer(7, recorded=True)
+    assert memory_peers.one_peer("a", "one", "pong", again=True) == Peer(5, recorded=False)
+    assert memory_peers.one_peer("a", "two", "pong", again=True) == Peer(7, recorded=True)
     assert "pong, a two: it broke" in capsys.readouterr().err
-    assert memory.one_peer("b", "one", "pong", again=True) == Peer(7, recorded=True)
-    monkeypatch.setattr(memory.peers, "recorded", lambda peer, mode, game: None)
-    assert memory.one_peer("b", "one", "pong", again=True) == Peer(None, recorded=True)
+    assert memory_peers.one_peer("b", "one", "pong", again=True) == Peer(7, recorded=True)
+    monkeypatch.setattr(memory_peers.peers, "recorded", lambda peer, mode, game: None)
+    assert memory_peers.one_peer("b", "one", "pong", again=True) == Peer(None, recorded=True)
 
 
 def test_a_missing_recording_is_one_line_and_exit_code_2(monkeypatch, tmp_path: Path, capsys):
