@@ -154,6 +154,10 @@ class Memory(ABC):
         successor may be views of one. Raises ValueError while empty.
         """
 
+    def statistics(self) -> dict[str, float | None]:
+        """How it is drawn from, since this was last asked; see `core.sampling.statistics`."""
+        return {}
+
     @property
     def takes_feedback(self) -> bool:
         """Whether `feedback` changes anything."""

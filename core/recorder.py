@@ -172,7 +172,7 @@ class Recorder:
             "memory_bytes": sum(self._memory.usage().values()),
             "private_bytes": self.watch.read(),
         }
-        self._progress.append({**row, **self.meter.read()})
+        self._progress.append({**row, **self._memory.statistics(), **self.meter.read()})
         self._tell_if_short()
         self._eval_mean = None
 

@@ -1,7 +1,7 @@
 """Memories over one ring of episode rows: their options, and the parts they share."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, cast
 
@@ -14,6 +14,8 @@ from .errors import UsageError
 from .memory import Memory, MemoryContext, MemoryOptions
 from .options import SharedOptions, option
 from .prefetch import NOTHING, Prefetch
+from .sampling.layout import BytesOf, SampledPlan
+from .sampling.statistics import Use, use_bytes
 from .sampling.uniform import Draw, LegalStarts, Sampler
 from .sizes import size_of
 from .storage.allocators import Allocator, Heap
@@ -62,6 +64,11 @@ class RowMemoryOptions(MemoryOptions):
         0, ge=0, le=64, unit="batches", help="batches that a thread reads ahead of learning"
     )
 
+    @property
+    def beside(self) -> tuple[BytesOf, ...]:
+        """What is kept of each row on the heap beside the ring."""
+        return ()
+
     @model_validator(mode="after")
     def _dictionary(self) -> Self:
         if self.frame_dictionary and self.frame_codec != "zstd":
@@ -80,6 +87,33 @@ def allocator(options: RowMemoryOptions, folder: Path | None) -> Allocator:
     if folder is None:
         raise UsageError("a memory of storage disk needs a folder to lie in")
     return Disk(folder, options.disk_tmpfs)
+
+
+class Kept(Protocol):
+    """A part of a memory, beside its ring, that changes as it is drawn from."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on the heap."""
+
+    def state(self) -> Tree:
+        """Everything that changes and does not follow from the rows."""
+
+    def load(self, state: Tree) -> None:
+        """Takes over a saved state, after the ring took over its own."""
+
+    def check(self) -> None:
+        """Raises CorruptMemoryError with what is wrong."""
+
+
+class Told(Protocol):
+    """A part of a memory that learns from errors."""
+
+    stale: int
+    """Errors told of units that were gone by then, and ignored."""
+
+    def feedback(self, ids: NDArray[np.int64], errors: NDArray[np.floating]) -> None:
+        """See `Memory.feedback`."""
 
 
 class UnitReader(Protocol):
@@ -101,7 +135,13 @@ class RingMemory(Memory):
     reader: UnitReader
     _sampler: Sampler
     _priorities: "Prioritized | None" = None
-    """The sampler again, where it learns from errors."""
+    """What is drawn by, where errors decide."""
+
+    _told: Told | None = None
+    """What learns from errors."""
+
+    _kept: Mapping[str, Kept] = {}
+    """What else is saved, by name."""
 
     evict: ClassVar[Evict | None] = None
     """What goes beside the one row that makes room for a new one."""
@@ -145,7 +185,10 @@ class RingMemory(Memory):
         cls, options: RowMemoryOptions, columns: Sequence[ColumnPlan], lanes: int
     ) -> StorePlan:
         """What it takes, without a bound on bytes."""
-        return plan_store(columns, lanes, options.memory_limit, options.storage)
+        plan = plan_store(columns, lanes, options.memory_limit, options.storage)
+        beside = (*options.beside, use_bytes)
+        rows = plan.rows_per_lane
+        return SampledPlan(plan.columns, lanes, rows, storage=plan.storage, beside=beside)
 
     @classmethod
     def plan(cls, options: MemoryOptions, context: MemoryContext) -> StorePlan:
@@ -173,6 +216,7 @@ class RingMemory(Memory):
         own = cast(RowMemoryOptions, options)
         self._ring = RingBuffer(self.plan(options, context), allocator(own, context.folder))
         self._view = RingView(self._ring)
+        self.use = Use(self._ring, self._view)
         self._prefetch: Prefetch | None = None
         if own.prefetch:
             self._prefetch = Prefetch(own.prefetch, self._draw, self._read)
@@ -201,25 +245,35 @@ class RingMemory(Memory):
         return self._view.steadily(lambda: self.reader.read(self._draw(batch_size), columns, out))
 
     def _draw(self, batch_size: int) -> Draw:
-        return self._sampler.draw(self.starts, batch_size, self._rng)
+        draw = self._sampler.draw(self.starts, batch_size, self._rng)
+        self.use.tell(draw.lanes, draw.rows)
+        return draw
+
+    def statistics(self) -> dict[str, float | None]:
+        """See `Memory.statistics`."""
+        return self._view.steadily(self.use.read)
 
     def _read(self, draw: Draw, columns: Sequence[str] | None) -> Batch:
         return self.reader.read(draw, columns)
 
     @property
+    def _parts(self) -> Mapping[str, Kept]:
+        return {**self._kept, "use": self.use}
+
+    @property
     def takes_feedback(self) -> bool:
         """See `Memory.takes_feedback`."""
-        return self._priorities is not None
+        return self._told is not None
 
     def feedback(self, ids: NDArray[np.int64], errors: NDArray[np.floating]) -> None:
         """See `Memory.feedback`."""
-        if self._priorities is not None:
-            self._priorities.feedback(ids, errors)
+        if self._told is not None:
+            self._told.feedback(ids, errors)
 
     @property
     def stale_feedback(self) -> int:
         """Errors that came when their unit was gone, and were ignored."""
-        return self._priorities.stale if self._priorities is not None else 0
+        return self._told.stale if self._told is not None else 0
 
     @property
     def rows(self) -> int:
@@ -249,8 +303,10 @@ class RingMemory(Memory):
     def usage(self) -> dict[str, int]:
         """See `Memory.usage`."""
         usage = self._ring.usage()
+        beside = sum(part.bytes for part in self._parts.values())
         if self._priorities is not None:
-            usage["heap"] = usage.get("heap", 0) + self._priorities.bytes
+            beside += self._priorities.bytes
+        usage["heap"] = usage.get("heap", 0) + beside
         return usage
 
     def check(self) -> None:
@@ -260,6 +316,8 @@ class RingMemory(Memory):
         check_rows(self._ring)
         if self._priorities is not None:
             self._priorities.check()
+        for part in self._parts.values():
+            part.check()
 
     @property
     def ring(self) -> RingBuffer:
@@ -276,6 +334,7 @@ class RingMemory(Memory):
         state = dict(super().state())
         if self._priorities is not None:
             state["sampler"] = self._priorities.state()
+        state["kept"] = {name: part.state() for name, part in self._parts.items()}
         if self._prefetch is not None:
             state["prefetch"] = self._prefetch.state()
         return state
@@ -285,6 +344,8 @@ class RingMemory(Memory):
         super().load(state)
         if self._priorities is not None:
             self._priorities.load(state["sampler"])
+        for name, part in self._parts.items():
+            part.load(state["kept"][name])
         if self._prefetch is not None:
             self._prefetch.load(state.get("prefetch", NOTHING))
 

@@ -21,7 +21,7 @@ PACKAGES: Final = ("torch", "numpy", "gymnasium", "pydantic", "safetensors", "nu
 FIRST_COLUMNS: Final = (
     "step", "episodes", "wall_seconds", "steps_per_second", "return_mean", "length_mean",
     "eval_return_mean", "loss", "q_mean", "epsilon", "updates", "memory_len", "memory_bytes",
-    "private_bytes",
+    "private_bytes", "sample_age", "sample_distinct", "never_drawn", "memory_return_mean",
 )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def _kind(annotation: Any) -> str:
         return "one of " + ", ".join(str(choice) for choice in get_args(annotation))
     if get_origin(annotation) is tuple:
         return "whole numbers of 1 and up, separated by commas"
+    if get_origin(annotation) is dict:
+        return "names with numbers, as one:0.5,other:0.5"
     return KINDS.get(annotation, str(annotation))
 
 
@@ -73,6 +75,8 @@ def shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple | list):
         return ",".join(str(item) for item in value)
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{shown(number)}" for name, number in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -81,11 +85,21 @@ def parse(text: str, field: FieldInfo) -> Any:
     kind = field.annotation
     if get_origin(kind) is tuple:
         return tuple(whole(item) for item in text.split(",") if item.strip())
+    if get_origin(kind) is dict:
+        return {name.strip(): float(number) for name, number in _pairs(text)}
     if kind is bool:
         return truth(text)
     if kind is int:
         return whole(text)
     return float(text.replace("_", "")) if kind is float else text
+
+
+def _pairs(text: str) -> list[list[str]]:
+    """Names and numbers of `name:number,...`; raises ValueError where there is no colon."""
+    pairs = [item.split(":") for item in text.split(",") if item.strip()]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(text)
+    return pairs
 
 
 def whole(text: str) -> int:

@@ -48,6 +48,7 @@ MEMORIES: Final[Mapping[str, Component]] = {
     "episodic": Component(
         "core.memories.episodic:EpisodicMemory", "core.memories.episodic:EpisodicOptions"
     ),
+    "hybrid": Component("core.memories.hybrid:HybridMemory", "core.memories.hybrid:HybridOptions"),
     "sequential": Component(
         "core.memories.sequential:SequentialMemory", "core.memories.sequential:SequentialOptions"
     ),

@@ -161,6 +161,13 @@ CURVES: Final = (
     Curve("updates_per_second", "updates / s", (("updates/s", "updates_per_second"),)),
     Curve("memory_fill", "memory fill [%]", (("fill", "memory_percent"),)),
     Curve("memory_bytes", "memory [MB]", (("memory", "memory_megabytes"),)),
+    Curve("sample_age", "age at draw [rows]", (("age", "sample_age"),)),
+    Curve(
+        "sample_use",
+        "share of a batch that is distinct, of steps never drawn",
+        (("distinct", "sample_distinct"), ("never drawn", "never_drawn")),
+    ),
+    Curve("memory_return", "mean return held", (("held", "memory_return_mean"),)),
     Curve(
         "process_bytes", "private memory of the process [MB]", (("process", "private_megabytes"),)
     ),

@@ -103,13 +103,13 @@ def find_starts(
     find_candidates(spread, tails, ends, per_lane, records, stride, ids, slots)
     count = 0
     for place in range(len(ids)):
+        if count == found.shape[1]:
+            break
         lane, row = ids[place] >> LANE_SHIFT, ids[place] & ((1 << LANE_SHIFT) - 1)
         back = min(age[slots[place]], reach)
         found[0, count], found[1, count] = lane, row
         # no branch: which of them is a step nobody can foretell
         count += np.int64(not closing[slots[place]]) & np.int64(row - back >= tails[lane])
-        if count == found.shape[1]:
-            break
     return count
 
 

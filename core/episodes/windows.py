@@ -15,14 +15,16 @@ from .stacking import stack_offsets
 
 
 class Extent(NamedTuple):
-    """Windows of up to T steps: their rows `[T + 1, S]`, and which of the T steps are there.
+    """Windows of up to b + T steps: their rows `[b + T + 1, S]`, and which of the steps are there.
 
-    A row past a window's end is that of its last observation, again.
+    A row past a window's end is that of its last observation, again; one before its beginning is
+    that of its first.
     """
 
     rows: NDArray[np.int64]
     ages: NDArray[np.int64]
     mask: NDArray[np.bool_]
+    burn_in: NDArray[np.bool_]
 
 
 class WindowReader:
@@ -32,10 +34,22 @@ class WindowReader:
     bootstrap from; padding repeats it. `action`, extras, `reward`, `discount` and `mask` are
     `[T, S]`. In the padding reward is 0 and discount 1, so that a sum from the back passes through
     it unchanged; elsewhere discount is gamma, or 0 at a terminal. `weight` and `id` are `[S]`.
+
+    With `burn_in` b, up to b steps of the same episode come before a window's first, to warm up a
+    recurrent state without a loss (Kapturowski et al. 2019, "Recurrent Experience Replay in
+    Distributed Reinforcement Learning"). All times are then b longer, the first step is at b
+    always, and the column `burn_in` `[b + T, S]` marks the steps before it that are there, of which
+    `mask` says that they do not count. Where the episode, or what is held of it, begins sooner,
+    there is padding to the left, in which the first observation repeats.
     """
 
     def __init__(
-        self, ring: Rows, env: EnvSpec, extras: Iterable[str], shared: SharedOptions
+        self,
+        ring: Rows,
+        env: EnvSpec,
+        extras: Iterable[str],
+        shared: SharedOptions,
+        burn_in: int = 0,
     ) -> None:
         self._ring = ring
         self._observations = tuple(env.observations)
@@ -43,8 +57,10 @@ class WindowReader:
         self._window = shared.window_length
         self.length = shared.trajectory_length
         self._gamma = shared.gamma
+        self._burn_in = burn_in
         computed = ("reward", "discount", "mask", "weight", "id")
-        self.columns = (*self._observations, *self._stored, *computed)
+        more = ("burn_in",) if burn_in else ()
+        self.columns = (*self._observations, *self._stored, *computed, *more)
 
     def read(
         self,
@@ -66,14 +82,15 @@ class WindowReader:
         where = self._ring.where(draw.lanes[None], extent.rows[:-1])
         batch = {n: self._stack(n, draw, extent) for n in self._observations if n in wanted}
         batch |= {n: self._ring.gather(n, where) for n in self._stored if n in wanted}
-        computed: Batch = {"mask": extent.mask, "weight": draw.weight}
+        there = extent.mask | extent.burn_in
+        computed: Batch = {"mask": extent.mask, "burn_in": extent.burn_in, "weight": draw.weight}
         computed["id"] = unit_id(draw.lanes, draw.rows)
         if "reward" in wanted:
             reward = self._ring.gather("reward", where)
-            computed["reward"] = np.where(extent.mask, reward, np.float32(0))
+            computed["reward"] = np.where(there, reward, np.float32(0))
         if "discount" in wanted:
             terminal = self._ring.gather("terminal", where)
-            discount = np.where(extent.mask, np.where(terminal, 0.0, self._gamma), 1.0)
+            discount = np.where(there, np.where(terminal, 0.0, self._gamma), 1.0)
             computed["discount"] = discount.astype(np.float32)
         batch |= {name: array for name, array in computed.items() if name in wanted}
         return batch if out is None else filled(out, batch)
@@ -89,7 +106,21 @@ class WindowReader:
         mask = np.logical_and.accumulate(exists, axis=0)
         steps = np.minimum(np.arange(self.length + 1)[:, None], mask.sum(axis=0))
         age = self._ring.gather("age", self._ring.where(draw.lanes, draw.rows)).astype(np.int64)
-        return Extent(draw.rows + steps, age + steps, mask)
+        window = Extent(draw.rows + steps, age + steps, mask, np.zeros_like(mask))
+        return self._warmed_up(window, draw) if self._burn_in else window
+
+    def _warmed_up(self, window: Extent, draw: Draw) -> Extent:
+        """The windows with the steps before them whose stacks are held."""
+        back, age = np.arange(self._burn_in, 0, -1)[:, None], window.ages[0]
+        first_of_stack = draw.rows - back - np.minimum(age - back, self._window - 1)
+        there = (back <= age) & (first_of_stack >= self._ring.tails[draw.lanes])
+        steps = np.minimum(back, there.sum(axis=0))
+        return Extent(
+            np.concatenate([draw.rows - steps, window.rows]),
+            np.concatenate([age - steps, window.ages]),
+            np.concatenate([np.zeros_like(there), window.mask]),
+            np.concatenate([there, window.burn_in]),
+        )
 
     def _stack(self, name: str, draw: Draw, extent: Extent) -> Array:
         back = stack_offsets(extent.ages, self._window)

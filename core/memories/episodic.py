@@ -1,7 +1,9 @@
 """EpisodicMemory: trajectories, whole episodes kept or let go together."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
 
 from ..episodes.rows import Evict
 from ..episodes.search import EpisodeIndex, evict_whole_episodes
@@ -10,18 +12,31 @@ from ..episodes.summary import Episode, newest_windows, summaries
 from ..episodes.windows import WindowReader
 from ..memory import MemoryContext, MemoryOptions
 from ..options import SharedOptions, option
-from ..row_memory import RingMemory, RowMemoryOptions
+from ..row_memory import RingMemory
 from ..sampling.by_episode import ByEpisode
-from ..sampling.uniform import Uniform
+from ..sampling.choose import SamplerOptions, choose
 from ..types import Batch, Unit
 
 
-class EpisodicOptions(RowMemoryOptions):
+class EpisodicOptions(SamplerOptions):
     """Trajectories within one episode, with masks: what ACER learns from."""
 
+    sampler: Literal["uniform", "balanced", "recent", "mixture"] = option(
+        "uniform", help="draw each first step alike, or some more often than others"
+    )
     draw: Literal["steps", "episodes"] = option(
         "steps", help="start at any step alike, or choose an episode first and then a step of it"
     )
+    burn_in: int = option(
+        0, ge=0, le=10_000, unit="steps",
+        help="steps before a trajectory that warm up a recurrent state and count for no loss",
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _episodes_first(self) -> Self:
+        if self.draw == "episodes" and self.sampler != "uniform":
+            raise ValueError("draw episodes with sampler uniform alone")
+        return self
 
 
 class EpisodicMemory(RingMemory):
@@ -48,11 +63,10 @@ class EpisodicMemory(RingMemory):
         super().__init__(options, context)
         shared = context.shared
         self.starts = TransitionStarts(self._view, shared.window_length)
-        by_step = options.draw == "steps"
-        self._sampler = (
-            Uniform() if by_step else ByEpisode(EpisodeIndex(self._view, shared.window_length))
-        )
-        self.reader = WindowReader(self._view, context.env, context.extras, shared)
+        self._sampler, _, _, self._kept = choose(options, context, self._ring, self._view)
+        if options.draw == "episodes":
+            self._sampler = ByEpisode(EpisodeIndex(self._view, shared.window_length))
+        self.reader = WindowReader(self._view, context.env, context.extras, shared, options.burn_in)
 
     def latest(self, columns: Sequence[str] | None = None) -> Batch:
         """The newest `trajectory_length` steps of each lane, as windows that end with episodes.

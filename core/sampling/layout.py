@@ -1,7 +1,7 @@
-"""Where the nodes of a sum tree lie, and what that takes; without numba, since plans ask."""
+"""What samplers keep beside a ring, and where a sum tree's nodes lie; no numba, since plans ask."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -32,13 +32,32 @@ def tree_bytes(leaves: int) -> int:
     return sum(level_lines(leaves)) * LINE + -(-leaves // 8)
 
 
+STRATUM: Final = 4
+"""Bytes of a count; there is one a row of each stratum."""
+STRATA: Final = 3
+
+
+def strata_bytes(rows: int) -> int:
+    """Bytes of the counts of strata along all lanes."""
+    return STRATA * STRATUM * rows
+
+
+BytesOf = Callable[[int], int]
+"""Bytes that something takes, by the rows of all lanes."""
+
+
 @dataclass(frozen=True)
-class PrioritizedPlan(StorePlan):
-    """A ring, and on the heap beside it the tree of its rows' priorities."""
+class SampledPlan(StorePlan):
+    """A ring, and on the heap beside it what its sampler keeps of each row."""
+
+    beside: tuple[BytesOf, ...] = ()
+
+    def _more(self, rows: int) -> int:
+        return sum(part(rows) for part in self.beside)
 
     @property
     def _uncompressed(self) -> int:
-        return super()._uncompressed + tree_bytes(self.rows)
+        return super()._uncompressed + self._more(self.rows)
 
     def bounded(self, memory_bytes: int, forecasts: Mapping[str, float], least: int) -> Self:
         """See `StorePlan.bounded`."""
@@ -56,12 +75,12 @@ class PrioritizedPlan(StorePlan):
     def _raw_bytes(self, rows_per_lane: int) -> int:
         """Bytes of so many rows a lane, where nothing is compressed."""
         rows = self.lanes * rows_per_lane
-        return rows * self.bytes_per_row + tree_bytes(rows)
+        return rows * self.bytes_per_row + self._more(rows)
 
     @property
     def tiers(self) -> Mapping[str, int]:
         """See `StorePlan.tiers`."""
-        tiers, tree = super().tiers, tree_bytes(self.rows)
+        tiers, more = super().tiers, self._more(self.rows)
         if self.storage == "heap":
             return tiers
-        return {**tiers, self.storage: tiers[self.storage] - tree, "heap": tiers["heap"] + tree}
+        return {**tiers, self.storage: tiers[self.storage] - more, "heap": tiers["heap"] + more}

@@ -11,11 +11,12 @@ from tests.harness import rows_of
 
 COLUMNS = (
     "step episodes wall_seconds steps_per_second return_mean length_mean eval_return_mean loss "
-    "q_mean epsilon updates memory_len memory_bytes private_bytes"
+    "q_mean epsilon updates memory_len memory_bytes private_bytes "
+    "sample_age sample_distinct never_drawn memory_return_mean"
 )
 
 
-def test_the_columns_are_those_of_the_issue_then_the_agents_own(tmp_path: Path):
+def test_the_columns_are_those_of_every_run_then_the_agents_own(tmp_path: Path):
     assert tuple(COLUMNS.split()) == FIRST_COLUMNS
     progress = Progress(tmp_path / "p.csv", ("td_error_mean", "grad_norm"))
     progress.close()

@@ -29,7 +29,7 @@ from core.types import ArraySpec, DiscreteActions, EnvSpec
 from tests.conftest import examples
 
 SIDE = 84
-ROW = SIDE * SIDE + 16  # a frame, and a packed row of everything else
+ROW = SIDE * SIDE + 16 + 1  # a frame, a packed row of everything else, a counter of draws
 ENV = EnvSpec({"obs": ArraySpec((SIDE, SIDE), np.dtype(np.uint8))}, DiscreteActions(3))
 HOLDS = Holds(steps=1_000, batches=31.25, episodes=50.0, hours=0.5)
 

@@ -24,7 +24,7 @@ PIXELS: dict[str, Any] = {
     **EMPTY, "game": "counter", "observation": "pixels", "size": 84, "memory_limit": 1_000,
 }  # fmt: skip
 RAW, LZ4 = {"frame_codec": "raw"}, {"frame_codec": "lz4"}
-A_STEP = 84 * 84 + 16  # a raw frame, and a packed row of everything else
+A_STEP = 84 * 84 + 16 + 1  # a raw frame, a packed row of everything else, a counter of draws
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_a_plan_is_three_lines(plan) -> None:
     assert re.fullmatch(r"saved with checkpoints: up to 3.2 MB on disk, [\d.]+ [GT]B free", third)
     # an observation of 5 floats, and 16 bytes of everything else
     assert re.fullmatch(
-        r"memory when full: 18.0 kB in heap memory, 36 bytes a step, memory_limit 500; it will "
+        r"memory when full: 18.5 kB in heap memory, 37 bytes a step, memory_limit 500; it will "
         r"hold 500 steps, \d+ episodes of random play, 62 batches",
         first,
     )
@@ -77,9 +77,9 @@ def test_as_json_it_is_one_object_and_nothing_else(plan) -> None:
     assert list(said) == FIELDS.split()
     assert said["row"] == ROW and said["fits"] is True
     assert (said["bytes_per_step"], said["bytes_full"], said["tiers"]) == (
-        36, 18_000, {"heap": 18_000, "disk": 3 * 18_000 + 3 * 2**20},
+        37, 18_500, {"heap": 18_500, "disk": 3 * 18_500 + 3 * 2**20},
     )  # fmt: skip
-    assert said["bytes_full_low"] == said["bytes_full_high"] == 18_000
+    assert said["bytes_full_low"] == said["bytes_full_high"] == 18_500
     assert said["holds"]["steps"] == 500 and said["holds"]["batches"] == 62.5
     assert said["holds"]["hours"] is None, "the toy worlds say no frame rate"
     assert 500 / 5 < said["holds"]["episodes"] < 500 / 2, "of 1 to 4 steps and a closing row"
@@ -94,7 +94,7 @@ def test_in_a_process_of_its_own_nothing_else_is_printed() -> None:
     done = cli("plan", "random_cartpole", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     said = json.loads(done.stdout)
-    assert said["bytes_full"] == 10_000 * 32
+    assert said["bytes_full"] == 10_000 * 33
     # 50 steps a second
     assert said["holds"]["hours"] == 10_000 / 50 / 3_600
 
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_exit_2_and_one_line_of_error(plan, json_flag: tupl
     assert code == 2
     assert error.count("\n") == 1
     assert re.match(
-        r"engram: memory_limit takes up to 18.0 kB when full: 500 rows x 36 bytes; beside the "
+        r"engram: memory_limit takes up to 18.5 kB when full: 500 rows x 37 bytes; beside the "
         r"[\d.]+ MB of the rest of the run 0 B are usable \(memory_cap\); set --memory_cap SIZE",
         error,
     )
@@ -259,7 +259,7 @@ def test_a_run_that_does_not_fit_leaves_nothing(
     monkeypatch.setitem(CONFIGS, ROW, EMPTY)
     assert main.run([ROW, *flags(memory_cap="1MB", runs=tmp_path)]) == 2
     out, error = capsys.readouterr()
-    assert out == "" and error.startswith("engram: memory_limit takes up to 18.0 kB")
+    assert out == "" and error.startswith("engram: memory_limit takes up to 18.5 kB")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="memory_cap"):
         parts_of(EMPTY, memory_cap=10**6)

@@ -13,8 +13,9 @@ from core.errors import CorruptMemoryError, RunFailedError, UsageError
 from core.memories.sequential import SequentialMemory, SequentialOptions
 from core.memory import MemoryContext
 from core.options import SharedOptions
-from core.sampling.layout import PrioritizedPlan, tree_bytes
+from core.sampling.layout import SampledPlan, tree_bytes
 from core.sampling.prioritized import EPSILON, Exponents, Prioritized
+from core.sampling.statistics import use_bytes
 from core.sampling.uniform import Draw, all_starts
 from core.types import ArraySpec, DiscreteActions, EnvSpec
 from tests.conftest import examples
@@ -497,7 +498,7 @@ def test_keys_that_do_nothing_are_refused(key: str) -> None:
 # what it takes
 
 
-def plan_of(rows: int, lanes: int = 2, shape: tuple[int, ...] = (), **options) -> PrioritizedPlan:
+def plan_of(rows: int, lanes: int = 2, shape: tuple[int, ...] = (), **options) -> SampledPlan:
     env = EnvSpec({"obs": ArraySpec(shape, np.dtype(np.uint8))}, DiscreteActions(2))
     context = MemoryContext(env, SharedOptions(num_envs=lanes), np.random.default_rng(0))
     own = SequentialOptions(memory_limit=rows, sampler="prioritized", **options)
@@ -507,10 +508,11 @@ def plan_of(rows: int, lanes: int = 2, shape: tuple[int, ...] = (), **options) -
 @pytest.mark.parametrize("shape", [(), (40, 40)])
 def test_the_plan_counts_the_tree_to_the_byte(shape: tuple[int, ...]) -> None:
     with_tree = plan_of(1_000, shape=shape)
-    assert isinstance(with_tree, PrioritizedPlan)
+    assert isinstance(with_tree, SampledPlan)
     plain = with_tree.__class__.__mro__[1](with_tree.columns, 2, 500)
+    beside = tree_bytes(1_000) + use_bytes(1_000)
     for name in ("bytes_full", "bytes_low", "bytes_high"):
-        assert getattr(with_tree, name) == getattr(plain, name) + tree_bytes(1_000)
+        assert getattr(with_tree, name) == getattr(plain, name) + beside
     assert dict(with_tree.tiers) == {"heap": with_tree.bytes_full}
 
 

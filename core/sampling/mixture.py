@@ -1,0 +1,78 @@
+"""Sampling from several distributions at once, each for its share of a batch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .newest import NOTHING
+from .prioritized import Prioritized
+from .uniform import EMPTY, Draw, LegalStarts, Sampler, Uniform
+
+
+class Part(Sampler, Protocol):
+    """A sampler that knows how likely a unit was."""
+
+    def chances(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The probability of each of some legal units, `[B]`, in the last draw."""
+
+
+class Alike(Uniform):
+    """Uniform draws, as a part."""
+
+    def draw(self, starts: LegalStarts, size: int, rng: np.random.Generator) -> Draw:
+        """See `Sampler.draw`."""
+        self._units = len(starts)
+        return super().draw(starts, size, rng) if size else NOTHING
+
+    def chances(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See `Part.chances`."""
+        return np.full(len(rows), 1.0 / self._units)
+
+
+class ByPriority(Prioritized):
+    """Prioritized draws, as a part."""
+
+    def chances(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See `Part.chances`."""
+        per_lane = self._ring.plan.rows_per_lane
+        leaves = self._tree.leaves[lanes * per_lane + rows % per_lane]
+        chances: NDArray[np.float64] = np.maximum(leaves, 0.0) / self._tree.total
+        return chances
+
+
+class Mixture:
+    """Draws each part's share of a batch by that part: q = sum of share * P of it.
+
+    A part has its share of every batch but for less than one unit, which is drawn, so that the
+    expectation is exact. Weights are (1 / N) / q, not scaled, of N legal units, whichever part a
+    unit came from: the balance heuristic of Veach and Guibas 1995 ("Optimally Combining Sampling
+    Techniques"). A mean over the batch of weight * x is an unbiased estimate of the mean of x over
+    all units that some part can draw, and no weight is more than 1 / share of the uniform part.
+    """
+
+    def __init__(self, parts: Mapping[str, Part], shares: Mapping[str, float]) -> None:
+        """Both by name; shares are above 0 and sum to 1."""
+        self._parts: Sequence[Part] = [parts[name] for name in shares]
+        self._shares = np.array([shares[name] for name in shares])
+        self._bounds = np.cumsum(self._shares)[:-1]
+
+    def draw(self, starts: LegalStarts, size: int, rng: np.random.Generator) -> Draw:
+        """See `Sampler.draw`."""
+        units = len(starts)
+        if not units:
+            raise ValueError(EMPTY)
+        points = (np.arange(size) + rng.random()) / size
+        ends = [*np.searchsorted(points, self._bounds).tolist(), size]
+        counts = np.diff(ends, prepend=0).tolist()
+        # a part that has nothing to give to this batch is asked too: it says what it would have
+        draws = [
+            part.draw(starts, count, rng) for part, count in zip(self._parts, counts, strict=True)
+        ]
+        lanes = np.concatenate([draw.lanes for draw in draws])
+        rows = np.concatenate([draw.rows for draw in draws])
+        mixed = np.zeros(size)
+        for share, part in zip(self._shares, self._parts, strict=True):
+            mixed += share * part.chances(lanes, rows)
+        return Draw(lanes, rows, (1.0 / (units * mixed)).astype(np.float32))
