@@ -1,0 +1,1 @@
+"""Loops of other people over our memories."""
