@@ -31,16 +31,24 @@ class Differentiated(Protocol):
     """What is learnt; gradients come in this order."""
 
     def values(self, obs: Observations) -> Tensor:
-        """Values `[B, A]` of stacks `[B, W, ...]`; nothing is kept for a gradient."""
+        """Outputs `[B, A]` or `[B, A, N]` of stacks `[B, W, ...]`; none is kept for a gradient."""
 
     def greedy(self, stacks: Columns) -> NDArray[np.int64]:
         """The action of the greatest value, `[L]`, of stacks `[L, W, ...]` in numpy."""
 
     def recorded(self, obs: Observations) -> Tensor:
-        """The same values; the next `pull` is of these observations."""
+        """The same outputs; the next `pull` is of these observations."""
 
     def pull(self, slope: Tensor) -> list[Tensor]:
-        """Gradients by the parameters, given that by the values, `[B, A]`."""
+        """Gradients by the parameters, given that by the outputs, of their shape."""
+
+
+Expected = Callable[[Tensor], Tensor]
+"""From a network's outputs to action values `[B, A]`."""
+
+
+def _as_they_are(outputs: Tensor) -> Tensor:
+    return outputs
 
 
 class ByAutograd:
@@ -48,8 +56,9 @@ class ByAutograd:
 
     calm: Callable[[], AbstractContextManager[Any]] = torch.no_grad
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, expected: Expected = _as_they_are) -> None:
         self.module = network
+        self._expected = expected
         self.parameters: list[Tensor] = list(network.parameters())
         self._recorded = torch.empty(0)
 
@@ -62,8 +71,8 @@ class ByAutograd:
     @torch.inference_mode()
     def greedy(self, stacks: Columns) -> NDArray[np.int64]:
         """See `Differentiated.greedy`."""
-        values = self.module(to_tensors(stacks, self.parameters[0].device))
-        return _best(values)
+        outputs = self.module(to_tensors(stacks, self.parameters[0].device))
+        return _best(self._expected(outputs))
 
     @torch.enable_grad()
     def recorded(self, obs: Observations) -> Tensor:
@@ -122,8 +131,11 @@ class ByHand:
         return [self._layers.pull(slope)]
 
 
-def differentiated(network: nn.Module) -> Differentiated:
-    """A network by the cheapest way to its gradient; its parameters may move to another place."""
+def differentiated(network: nn.Module, expected: Expected = _as_they_are) -> Differentiated:
+    """A network by the cheapest way to its gradient; its parameters may move to another place.
+
+    Plain layers give action values, whatever is `expected` of others.
+    """
     if isinstance(network, PlainLayers) and network.plain_layers():
         return ByHand(network)
-    return ByAutograd(network)
+    return ByAutograd(network, expected)

@@ -1,4 +1,8 @@
-"""DQN (Mnih et al. 2015), double (van Hasselt et al. 2016), n-step, with the network's dueling."""
+"""DQN (Mnih et al. 2015), double (van Hasselt et al. 2016), n-step, with what its network adds.
+
+That is dueling, a distribution of returns, noisy layers: all of them are Rainbow (Hessel et al.
+2018).
+"""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -14,21 +18,16 @@ from core.agent import AgentContext, Metrics
 from core.episodes.stacking import FrameStack
 from core.memory import Memory
 from core.schedules import Every, Linear
+from core.seeding import generator_state, restore_generator
 from core.types import NEXT, Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
+from models.noisy import Noise
 
 from .acting import StackingActor, epsilon_greedy
 from .differentiated import Differentiated, differentiated
-from .maths.values import (
-    chosen,
-    clipped,
-    loss_slope,
-    q_target,
-    reducible_loss,
-    td_error,
-    weighted_loss,
-)
+from .maths.values import clipped, reducible_loss
 from .optimizers import Adam
 from .options.dqn import DQNOptions
+from .returns import Lesson, returns_of
 from .tensors import (
     load_module,
     module_arrays,
@@ -53,7 +52,11 @@ class Exploration:
 
 
 class DQNActor(StackingActor):
-    """Epsilon-greedy in some lanes, over its own stacks of their frames."""
+    """Epsilon-greedy in some lanes, over its own stacks of their frames.
+
+    Noisy layers have one noise for all lanes, another each step; without `explore` they are their
+    means, as in Dopamine's Rainbow (Castro et al. 2018).
+    """
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class DQNActor(StackingActor):
     ) -> None:
         super().__init__(stacks, rng)
         self._network = network
+        self._noise = Noise(network.module)
         self._actions = cast(DiscreteActions, env.actions)
         self._exploration = exploration
 
@@ -74,7 +78,9 @@ class DQNActor(StackingActor):
         """See `Actor.act`."""
         stacks = self._stacks.push(obs, first)
         if not explore:
+            self._noise.clear()
             return self._network.greedy(stacks), {}
+        self._noise.draw(self._rng)
         greedy, epsilon = partial(self._network.greedy, stacks), self._exploration(step)
         return epsilon_greedy(greedy, len(first), self._actions, epsilon, self._rng), {}
 
@@ -96,8 +102,11 @@ class DQNAgent:
         self._device = torch.device(context.shared.device)
         self._online = model.to(self._device)
         self._target = deepcopy(self._online).requires_grad_(False)
-        self._online_values = differentiated(self._online)
-        self._target_values = differentiated(self._target)
+        self._returns = returns_of(getattr(model, "returns", None), options, self._device)
+        self._online_values = differentiated(self._online, self._returns.expected)
+        self._target_values = differentiated(self._target, self._returns.expected)
+        self._noises = Noise(self._online), Noise(self._target)
+        self._noise_rng = context.seeds.generator("explore", 1)
         self._optimizer = Adam(self._online_values.parameters, options.lr, options.adam_eps)
         self._copy_interval = int(options.target_model_update)  # 0 for a share below 1
         self._copy_target = Every(self._copy_interval)
@@ -120,7 +129,8 @@ class DQNAgent:
         """See `Agent.actor`."""
         values = self._online_values
         if weights is not None:
-            values = differentiated(deepcopy(self._online).requires_grad_(False))
+            network = deepcopy(self._online).requires_grad_(False)
+            values = differentiated(network, self._returns.expected)
         stacks = FrameStack(self._env.observations, lanes, self._shared.window_length)
         actor = DQNActor(values, self._env, stacks, self.exploration, rng)
         if weights is not None:
@@ -133,18 +143,23 @@ class DQNAgent:
         if self._copy_target.due(self._learnt_at):
             self._move_target(1.0)
         batch = memory.sample(self._shared.batch_size)
+        for noise in self._noises:
+            noise.draw(self._noise_rng)
         with self._online_values.calm():
-            q_tm1, error, loss, slope = self._loss(batch)
-            gradients, norm = within(self._online_values.pull(slope), self._options.clip_grad)
+            outputs, target, lesson = self._lesson(batch)
+            gradients, norm = within(
+                self._online_values.pull(lesson.slope), self._options.clip_grad
+            )
             metrics = {
-                "loss": loss.item(),
-                "q_mean": q_tm1.mean().item(),
-                "td_error_mean": error.abs().mean().item(),
+                "loss": lesson.loss.item(),
+                "q_mean": lesson.q_tm1.mean().item(),
+                "td_error_mean": lesson.error.abs().mean().item(),
                 "grad_norm": norm,
             }
             require_finite(metrics, self._online, batch, self._clock.step)
             if memory.takes_feedback:
-                memory.feedback(batch["id"], self._to_learn(batch, q_tm1, error).cpu().numpy())
+                told = self._to_learn(batch, outputs, target, lesson)
+                memory.feedback(batch["id"], told.cpu().numpy())
             self._optimizer.step(gradients)
         if not self._copy_interval:
             self._move_target(self._options.target_model_update)
@@ -154,29 +169,28 @@ class DQNAgent:
     def _move_target(self, share: float) -> None:
         move_towards(self._target_values.parameters, self._online_values.parameters, share)
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Values `[B, A]`, temporal differences `[B]`, the loss and its slope by the values."""
-        data, kind = to_tensors(batch, self._device), self._options.loss
+    def _lesson(self, batch: Batch) -> tuple[Tensor, Tensor, Lesson]:
+        """The network's outputs of a batch, their target, and what there is to learn of it."""
+        data, returns = to_tensors(batch, self._device), self._returns
         obs_tm1 = {name: data[name] for name in self._env.observations}
         obs_t = {name: data[NEXT + name] for name in self._env.observations}
-        q_t = self._target_values.values(obs_t)
-        select_t = self._online_values.values(obs_t) if self._options.double else q_t
+        outputs_t = self._target_values.values(obs_t)
+        selecting = self._online_values.values(obs_t) if self._options.double else outputs_t
         reward = clipped(data["reward"], self._options.clip_reward)
-        target = q_target(reward, data["discount"], q_t, select_t)
-        q_tm1 = self._online_values.recorded(obs_tm1)
-        error = td_error(q_tm1, data["action"], target)
-        loss = weighted_loss(error, data["weight"], kind)
-        return q_tm1, error, loss, loss_slope(q_tm1, data["action"], error, data["weight"], kind)
+        select_t = returns.expected(selecting)
+        target = returns.target(reward, data["discount"], outputs_t, select_t)
+        outputs = self._online_values.recorded(obs_tm1)
+        return outputs, target, returns.lesson(outputs, data["action"], target, data["weight"])
 
-    def _to_learn(self, batch: Batch, q_tm1: Tensor, error: Tensor) -> Tensor:
+    def _to_learn(self, batch: Batch, outputs: Tensor, target: Tensor, lesson: Lesson) -> Tensor:
         """What there is to learn from each unit, `[B]`, by the measure that `priority` names."""
         if self._options.priority == "td":
-            return error
+            return lesson.surprise
         needed = {name: batch[name] for name in (*self._env.observations, "action")}
-        data = to_tensors(needed, self._device)
+        data, losses = to_tensors(needed, self._device), self._returns.losses
         a_tm1 = data.pop("action")
-        older = chosen(self._target_values.values(data), a_tm1)
-        return reducible_loss(error, error + chosen(q_tm1, a_tm1) - older, self._options.loss)
+        older = losses(self._target_values.values(data), a_tm1, target)
+        return reducible_loss(losses(outputs, a_tm1, target), older)
 
     def weights(self) -> dict[str, Array]:
         """See `Agent.weights`."""
@@ -184,12 +198,14 @@ class DQNAgent:
 
     def state(self) -> Tree:
         """See `Agent.state`."""
+        noise = {"noise": generator_state(self._noise_rng)} if self._noises[0] else {}
         return {
             "weights": self.weights(),
             "target": module_arrays(self._target),
             "optimizer": self._optimizer.state(),
             "learnt_at": self._learnt_at,
             "updates": self.updates,
+            **noise,
         }
 
     def load(self, state: Tree) -> None:
@@ -198,6 +214,8 @@ class DQNAgent:
         load_module(self._target, state["target"])
         self._optimizer.load(state["optimizer"])
         self.updates = state["updates"]
+        if self._noises[0]:
+            restore_generator(self._noise_rng, state["noise"])
         # not from the clock: what it crossed since the last update is due at the next
         self._learnt_at = state["learnt_at"]
         self._copy_target = Every(self._copy_interval, self._learnt_at)

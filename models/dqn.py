@@ -1,6 +1,10 @@
-"""Networks of action values: `[B, W, ...]` observations in, `[B, A]` values out."""
+"""Networks of action values: `[B, W, ...]` observations in, `[B, A]` values out.
 
-from collections.abc import Mapping
+Where an action's return has a distribution, `[B, A, N]`: logits of its atoms, or its quantiles.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -11,7 +15,11 @@ from core.errors import UsageError
 from core.types import ArraySpec, DiscreteActions, EnvSpec, image_layout
 
 from .by_hand import PlainLayers
-from .options import DQNCNNOptions, DQNMLPOptions, Dueling
+from .noisy import NoisyLinear
+from .options import DQNCNNOptions, DQNMLPOptions, Dueling, QNetworkOptions
+
+Linear = Callable[[int, int], nn.Linear]
+"""Makes a linear layer of so many inputs and outputs."""
 
 
 def action_count(env: EnvSpec) -> int:
@@ -24,38 +32,60 @@ def scaled(frames: Tensor) -> Tensor:
     return frames.float().div_(255.0) if frames.dtype == torch.uint8 else frames.float()
 
 
-def mlp(sizes: list[int]) -> nn.Sequential:
+def linear_layers(options: QNetworkOptions) -> Linear:
+    """What the network's linear layers are: noisy, or not."""
+    return partial(NoisyLinear, sigma=options.noisy_sigma) if options.noisy else nn.Linear
+
+
+def mlp(sizes: list[int], linear: Linear = nn.Linear) -> nn.Sequential:
     """Linear layers with a ReLU after each; `sizes` begins with the input's width."""
     layers: list[nn.Module] = []
     for width, following in pairwise(sizes):
-        layers += [nn.Linear(width, following), nn.ReLU(inplace=True)]
+        layers += [linear(width, following), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
 
 
 class Head(nn.Module):
-    """Features `[B, F]` to action values `[B, A]`.
+    """Features `[B, F]` to action values `[B, A]`, or to N numbers an action, `[B, A, N]`.
 
     Dueling (Wang et al. 2016, equations 7 to 9): Q = V + A less the advantages' mean (`avg`) or
-    greatest (`max`), or plainly V + A (`naive`), which leaves V and A undetermined.
+    greatest (`max`), or plainly V + A (`naive`), which leaves V and A undetermined. Of
+    distributions number by number (Hessel et al. 2018, section "The Integrated Agent").
     """
 
-    def __init__(self, features: int, actions: int, dueling: Dueling) -> None:
+    def __init__(
+        self,
+        features: int,
+        actions: int,
+        dueling: Dueling,
+        numbers: int | None = None,
+        linear: Linear = nn.Linear,
+    ) -> None:
         super().__init__()
         self._dueling = dueling
-        self.advantage = nn.Linear(features, actions)
-        self.value = None if dueling == "off" else nn.Linear(features, 1)
+        self._numbers = numbers
+        self.advantage = linear(features, actions * (numbers or 1))
+        self.value = None if dueling == "off" else linear(features, numbers or 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Action values."""
+        """Action values, or numbers of their distributions."""
         advantage: Tensor = self.advantage(features)
+        if self._numbers is not None:
+            advantage = advantage.reshape(len(features), -1, self._numbers)
         if self.value is None:
             return advantage
+        value: Tensor = self.value(features)
         if self._dueling == "avg":
             advantage = advantage - advantage.mean(dim=1, keepdim=True)
         elif self._dueling == "max":
             advantage = advantage - advantage.max(dim=1, keepdim=True).values
-        values: Tensor = self.value(features) + advantage
-        return values
+        return advantage + (value if self._numbers is None else value.unsqueeze(1))
+
+
+def head_of(features: int, options: QNetworkOptions, env: EnvSpec) -> Head:
+    """The head that the options ask for."""
+    actions, linear = action_count(env), linear_layers(options)
+    return Head(features, actions, options.dueling, options.numbers, linear)
 
 
 class DQNMLP(PlainLayers):
@@ -63,10 +93,11 @@ class DQNMLP(PlainLayers):
 
     def __init__(self, options: DQNMLPOptions, env: EnvSpec, window: int) -> None:
         super().__init__()
+        self.returns = options
         self._names = tuple(env.observations)
         width = window * sum(spec.size for spec in env.observations.values())
-        self.body = mlp([width, *options.hidden_sizes])
-        self.head = Head([width, *options.hidden_sizes][-1], action_count(env), options.dueling)
+        self.body = mlp([width, *options.hidden_sizes], linear_layers(options))
+        self.head = head_of([width, *options.hidden_sizes][-1], options, env)
 
     def inputs(self, obs: Mapping[str, Tensor]) -> Tensor:
         """See `PlainLayers.inputs`."""
@@ -74,12 +105,15 @@ class DQNMLP(PlainLayers):
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def plain_layers(self) -> list[nn.Linear]:
-        """See `PlainLayers.plain_layers`: dueling is more."""
+        """See `PlainLayers.plain_layers`: dueling, noise and distributions are more."""
+        own = self.returns
+        if own.dueling != "off" or own.noisy or own.distribution != "none":
+            return []
         layers = [layer for layer in self.body if isinstance(layer, nn.Linear)]
-        return [*layers, self.head.advantage] if self.head.value is None else []
+        return [*layers, self.head.advantage]
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Action values `[B, A]` of stacks `[B, W, ...]`."""
+        """Action values `[B, A]`, or `[B, A, N]`, of stacks `[B, W, ...]`."""
         values: Tensor = self.head(self.body(self.inputs(obs)))
         return values
 
@@ -137,6 +171,7 @@ class DQNCNN(nn.Module):
 
     def __init__(self, options: DQNCNNOptions, env: EnvSpec, window: int) -> None:
         super().__init__()
+        self.returns = options
         name, spec = only_picture(env.observations)
         self._picture_name = name
         self._other_names = tuple(other for other in env.observations if other != name)
@@ -147,15 +182,15 @@ class DQNCNN(nn.Module):
             features = self.trunk(torch.zeros(1, self.picture.channels, *self.picture.sides))
         others = sum(env.observations[other].size for other in self._other_names)
         sizes = [features.shape[1] + window * others, *options.hidden_sizes]
-        self.body = mlp(sizes)
-        self.head = Head(sizes[-1], action_count(env), options.dueling)
+        self.body = mlp(sizes, linear_layers(options))
+        self.head = head_of(sizes[-1], options, env)
         self._coarse = options.bfloat16
         order = torch.channels_last if options.channels_last else torch.contiguous_format
         self._order: torch.memory_format = order
         self.trunk.to(memory_format=order)  # type: ignore[call-overload]  # torch's stubs lack it
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Action values `[B, A]` of stacks `[B, W, ...]`."""
+        """Action values `[B, A]`, or `[B, A, N]`, of stacks `[B, W, ...]`."""
         # whoever acts has a few rows: rounding the weights would take longer than their products
         if not self._coarse or torch.is_inference_mode_enabled():
             return self._values(obs)

@@ -1,8 +1,9 @@
 """Options of the networks; importing them loads no torch."""
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from core.options import Options, option
 
@@ -12,6 +13,12 @@ Sizes = Annotated[
 ]
 """Widths of layers; a row may say them as a list."""
 Dueling = Literal["off", "avg", "max", "naive"]
+Distribution = Literal["none", "c51", "qr"]
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "c51": ("atoms", "v_min", "v_max"),
+    "qr": ("quantiles",),
+}
+"""Keys of one distribution."""
 
 
 class ModelOptions(Options):
@@ -31,6 +38,43 @@ class QNetworkOptions(ModelOptions):
     dueling: Dueling = option(
         "off", help="state value and advantages apart, joined by their mean, their max, or a sum"
     )
+    distribution: Distribution = option(
+        "none",
+        help="of an action's return: none, its mean alone; c51, probabilities of fixed atoms; qr, "
+        "its quantiles",
+    )
+    atoms: int = option(
+        51, ge=2, unit="atoms", help="c51: atoms from v_min to v_max, evenly spaced"
+    )
+    v_min: float = option(-10.0, help="c51: the least return it can tell; less counts as this")
+    v_max: float = option(10.0, help="c51: the greatest return it can tell; more counts as this")
+    quantiles: int = option(200, ge=1, unit="quantiles", help="qr: quantiles of an action's return")
+    noisy: bool = option(
+        False, help="linear layers explore by learnt noise on their weights; set eps_start, eps_end"
+    )
+    noisy_sigma: float = option(
+        0.5, ge=0, help="noisy: the noise's size at first, divided by the root of a layer's inputs"
+    )
+
+    @property
+    def numbers(self) -> int | None:
+        """N, the numbers of an action's distribution; None where it has one value and no axis."""
+        return {"none": None, "c51": self.atoms, "qr": self.quantiles}[self.distribution]
+
+    @model_validator(mode="after")
+    def _only_its_own(self) -> Self:
+        for name, keys in KEYS.items():
+            for key in keys if name != self.distribution else ():
+                if self._changed(key):
+                    raise ValueError(f"{key} with distribution {name} alone")
+        if not self.noisy and self._changed("noisy_sigma"):
+            raise ValueError("noisy_sigma with noisy true alone")
+        if self.v_min >= self.v_max:
+            raise ValueError(f"a v_min below v_max, not {self.v_min:g} and {self.v_max:g}")
+        return self
+
+    def _changed(self, key: str) -> bool:
+        return bool(getattr(self, key) != type(self).model_fields[key].default)
 
 
 class DQNMLPOptions(QNetworkOptions):

@@ -68,11 +68,109 @@ SEARCH_CARTPOLE: Final[dict[str, Any]] = {
     "log_freq": 1_000,
 }
 
+DQN_PONG: Final[dict[str, Any]] = {
+    "agent_type": "dqn",
+    "env_type": "atari",
+    "game": "ALE/Pong-v5",
+    "noop_max": 30,
+    "fire_reset": True,
+    "episodic_life": True,
+    "sticky_actions": 0.0,
+    "model_type": "dqn-cnn",
+    "memory_type": "sequential",
+    "memory_limit": 101_000,
+    "window_length": 4,
+    "steps": 10_000_000,
+    "batch_size": 32,
+    "learn_start": 100_000,
+    "train_interval": 4,
+    "lr": 1e-4,
+    "gamma": 0.99,
+    "clip_reward": 1.0,
+    "target_model_update": 1_000,
+    "eps_end": 0.01,
+    "eps_decay": 1_000_000,
+    "eval_freq": 100_000,
+    "checkpoint_freq": 100_000,
+    "log_freq": 10_000,
+}
+
+DQN_MINATAR: Final[dict[str, Any]] = {
+    "agent_type": "dqn",
+    "env_type": "minatar",
+    "game": "breakout",
+    "model_type": "dqn-cnn",
+    "memory_type": "sequential",
+    "memory_limit": 100_000,
+    "window_length": 1,
+    "steps": 10_000_000,
+    "batch_size": 32,
+    "learn_start": 1_000,
+    "train_interval": 4,
+    "lr": 2.5e-4,
+    "adam_eps": 3.125e-4,
+    "gamma": 0.99,
+    "loss": "mse",
+    "clip_grad": 0.0,
+    "target_model_update": 1_000,
+    "eps_end": 0.01,
+    "eps_decay": 250_000,
+    "hidden_sizes": (128,),
+    "eval_freq": 50_000,
+    "checkpoint_freq": 250_000,
+    "log_freq": 5_000,
+}
+
+RAINBOW: Final[dict[str, Any]] = {
+    "double": True,
+    "dueling": "avg",
+    "distribution": "c51",
+    "noisy": True,
+    "n_step": 3,
+    "sampler": "prioritized",
+    "priority_exponent": 0.5,
+    "eps_start": 0.0,
+    "eps_end": 0.0,
+}
+
+RAINBOW_MINATAR: Final[dict[str, Any]] = {
+    **DQN_MINATAR,
+    **RAINBOW,
+    "loss": "huber",
+    "v_min": -100.0,
+    "v_max": 100.0,
+    "lr": 1e-4,
+}
+
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # rl-baselines3-zoo, hyperparams/dqn.yml, CartPole-v1 (500.0 +- 0.0 at 50k steps, one seed)
     "dqn_cartpole": DQN_CARTPOLE,
     # the same, by priority: exponents of Schaul et al. (2016), proportional variant
     "dqn_cartpole_prioritized": {**DQN_CARTPOLE, "sampler": "prioritized"},
+    # stable-baselines zoo, hyperparams/dqn.yml, LunarLander-v2 (269.0 +- 41.1 at 200k steps, one
+    # seed), with the defaults of Stable-Baselines 2: double, dueling, beta from 0.4. Its network
+    # normalises its layers, and has a hidden one in each of value and advantage: here they share it
+    "dqn_lunarlander": {
+        "agent_type": "dqn",
+        "env_type": "gym",
+        "game": "LunarLander-v3",
+        "model_type": "dqn-mlp",
+        "memory_type": "sequential",
+        "memory_limit": 100_000,
+        "sampler": "prioritized",
+        "steps": 200_000,
+        "batch_size": 32,
+        "learn_start": 1_000,
+        "lr": 1e-3,
+        "target_model_update": 500,
+        "double": True,
+        "dueling": "avg",
+        "eps_decay": 20_000,
+        "hidden_sizes": (64,),
+        "eval_freq": 5_000,
+        "checkpoint_freq": 20_000,
+        "log_freq": 1_000,
+    },
     # stable-baselines zoo, hyperparams/acer.yml, CartPole-v1 (498.6 +- 23.9 at 500k steps), with
     # the defaults of Stable-Baselines 2: 20 steps, 5,000 steps of memory an env, 4 replays
     "acer_cartpole": ACER_CARTPOLE,
@@ -113,58 +211,37 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # rl-baselines3-zoo, hyperparams/dqn.yml, atari (20.60 +- 0.61 at 10M steps, one seed), with the
     # wrapper it uses: the preprocessing of Mnih et al. (2015), and no sticky actions. It holds
     # 100,000 transitions: here the rows that close episodes come on top
-    "dqn_pong": {
-        "agent_type": "dqn",
-        "env_type": "atari",
-        "game": "ALE/Pong-v5",
-        "noop_max": 30,
-        "fire_reset": True,
-        "episodic_life": True,
-        "sticky_actions": 0.0,
-        "model_type": "dqn-cnn",
-        "memory_type": "sequential",
-        "memory_limit": 101_000,
-        "window_length": 4,
-        "steps": 10_000_000,
-        "batch_size": 32,
-        "learn_start": 100_000,
-        "train_interval": 4,
-        "lr": 1e-4,
-        "gamma": 0.99,
-        "clip_reward": 1.0,
-        "target_model_update": 1_000,
-        "eps_end": 0.01,
-        "eps_decay": 1_000_000,
-        "eval_freq": 100_000,
-        "checkpoint_freq": 100_000,
-        "log_freq": 10_000,
+    "dqn_pong": DQN_PONG,
+    # the same (358.3 +- 62.0 at 10M steps, one seed)
+    "dqn_breakout": {**DQN_PONG, "game": "ALE/Breakout-v5"},
+    # Hessel et al. (2018), table 1, in env steps of 4 frames: 80,000 frames before learning, a copy
+    # of the target every 32,000, noise and no epsilon. Their network has a hidden layer in each of
+    # value and advantage: here the two share it, as in Dopamine. Pong's rewards need no clipping
+    "rainbow_pong": {
+        **DQN_PONG,
+        **RAINBOW,
+        "clip_reward": 0.0,
+        "memory_limit": 1_000_000,
+        "steps": 50_000_000,
+        "learn_start": 20_000,
+        "lr": 6.25e-5,
+        "adam_eps": 1.5e-4,
+        "target_model_update": 8_000,
+        "eval_freq": 250_000,
+        "checkpoint_freq": 250_000,
     },
     # Dopamine's MinAtar settings, as in Revisiting Rainbow (Obando-Ceron and Castro 2021)
-    "dqn_minatar_breakout": {
-        "agent_type": "dqn",
-        "env_type": "minatar",
-        "game": "breakout",
-        "model_type": "dqn-cnn",
-        "memory_type": "sequential",
-        "memory_limit": 100_000,
-        "window_length": 1,
-        "steps": 10_000_000,
-        "batch_size": 32,
-        "learn_start": 1_000,
-        "train_interval": 4,
-        "lr": 2.5e-4,
-        "adam_eps": 3.125e-4,
-        "gamma": 0.99,
-        "loss": "mse",
-        "clip_grad": 0.0,
-        "target_model_update": 1_000,
-        "eps_end": 0.01,
-        "eps_decay": 250_000,
-        "hidden_sizes": (128,),
-        "eval_freq": 50_000,
-        "checkpoint_freq": 250_000,
-        "log_freq": 5_000,
-    },
+    "dqn_minatar_breakout": DQN_MINATAR,
+    "dqn_minatar_asterix": {**DQN_MINATAR, "game": "asterix"},
+    "dqn_minatar_freeway": {**DQN_MINATAR, "game": "freeway"},
+    "dqn_minatar_seaquest": {**DQN_MINATAR, "game": "seaquest"},
+    "dqn_minatar_space_invaders": {**DQN_MINATAR, "game": "space_invaders"},
+    # Revisiting Rainbow's settings for MinAtar, with all of Rainbow's parts (Hessel et al. 2018)
+    "rainbow_minatar_breakout": RAINBOW_MINATAR,
+    "rainbow_minatar_asterix": {**RAINBOW_MINATAR, "game": "asterix"},
+    "rainbow_minatar_freeway": {**RAINBOW_MINATAR, "game": "freeway"},
+    "rainbow_minatar_seaquest": {**RAINBOW_MINATAR, "game": "seaquest"},
+    "rainbow_minatar_space_invaders": {**RAINBOW_MINATAR, "game": "space_invaders"},
     # pixels without a screen: a ball falls down a board of 10 x 5 (the task of bsuite)
     "dqn_catch": {
         "agent_type": "dqn",

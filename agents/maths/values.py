@@ -5,12 +5,6 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  the field's own name for it
 
 
-def chosen(q_tm1: Tensor, a_tm1: Tensor) -> Tensor:
-    """The values `[B]` of the actions taken, out of `[B, A]`."""
-    _shapes(q_tm1, a_tm1)
-    return _chosen(q_tm1, a_tm1)
-
-
 def clipped(r_t: Tensor, bound: float) -> Tensor:
     """Rewards within [-bound, bound], `[B]`; 0 leaves them as they are.
 
@@ -56,16 +50,16 @@ def td_loss(error: Tensor, kind: str) -> Tensor:
     return error.square()
 
 
-def reducible_loss(error: Tensor, target_error: Tensor, kind: str) -> Tensor:
-    """What is left to learn of a loss: max(loss(error) - loss(target_error), 0), `[B]`.
+def reducible_loss(loss: Tensor, target_loss: Tensor) -> Tensor:
+    """What is left to learn of a loss: max(loss - target_loss, 0), `[B]`.
 
-    `target_error` is that of the target network's value against the same target. Where the older
+    `target_loss` is that of the target network's value against the same target. Where the older
     weights do no better, the loss is noise as far as is known, and nothing is left (ReLo, Sujit et
     al. 2023, "Prioritizing Samples in Reinforcement Learning with Reducible Loss").
     """
-    if error.shape != target_error.shape or error.dim() != 1:
-        raise ValueError(f"errors {tuple(error.shape)} and {tuple(target_error.shape)}")
-    return (td_loss(error, kind) - td_loss(target_error, kind)).clamp(min=0)
+    if loss.shape != target_loss.shape or loss.dim() != 1:
+        raise ValueError(f"losses {tuple(loss.shape)} and {tuple(target_loss.shape)}")
+    return (loss - target_loss).clamp(min=0)
 
 
 def loss_slope(q_tm1: Tensor, a_tm1: Tensor, error: Tensor, weight: Tensor, kind: str) -> Tensor:
@@ -81,7 +75,7 @@ def loss_slope(q_tm1: Tensor, a_tm1: Tensor, error: Tensor, weight: Tensor, kind
 
 
 def _chosen(q: Tensor, a: Tensor) -> Tensor:
-    """`chosen`, of shapes that were looked at."""
+    """The values `[B]` of the actions taken, of shapes that were looked at."""
     return q.gather(1, a.unsqueeze(1)).squeeze(1)
 
 

@@ -32,12 +32,17 @@ class DQNOptions(AgentOptions):
         help="1 and up: copy to the target network each so many; below: share moved each update",
     )
     double: bool = option(False, help="the online network chooses the target's action")
-    loss: Literal["huber", "mse"] = option("huber", help="loss of the temporal difference")
+    loss: Literal["huber", "mse"] = option(
+        "huber", help="loss of the temporal difference, where distribution is none"
+    )
+    kappa: float = option(
+        1.0, ge=0, help="distribution qr: its loss is quadratic within this; 0: nowhere"
+    )
     clip_grad: float = option(10.0, ge=0, help="greatest norm of the gradient; 0: any")
     priority: Literal["td", "reducible"] = option(
         "td",
-        help="prioritized memories: by the temporal difference, or by how much more of its loss "
-        "is left to learn than with the target network",
+        help="prioritized memories: by the error (c51: divergence, qr: loss), or by how much more "
+        "of its loss is left than with the target network",
     )
     clip_reward: float = option(
         0.0, ge=0, help="rewards beyond this, up or down, are learnt as this; 0: as they are"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from agents import dqn
+from agents import returns
 from agents.maths.values import clipped
 from core.errors import UsageError
 from tests.harness import CHAIN, Run, parts_of, settings_of
@@ -61,13 +61,13 @@ def test_rewards_are_cut_to_the_bound(bound: float, expected: list[float]) -> No
 def learnt_from(monkeypatch: pytest.MonkeyPatch, row: dict[str, Any], **keys: Any) -> tuple:
     """Rewards that the targets are made of, and those of the memory, over a small run."""
     seen: list[float] = []
-    real = dqn.q_target
+    real = returns.q_target
 
     def spy(reward: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
         seen.extend(reward.tolist())
         return real(reward, *rest)
 
-    monkeypatch.setattr(dqn, "q_target", spy)
+    monkeypatch.setattr(returns, "q_target", spy)
     parts = parts_of(row, **keys)
     actor = parts.agent.actor(1, np.random.default_rng(0))
     obs = parts.env.reset([1])
@@ -103,9 +103,9 @@ def test_the_learner_sees_clipped_rewards_and_the_memory_raw_ones(
 
 def test_scores_are_raw_whatever_is_clipped(tmp_path, row: dict[str, Any]) -> None:
     run = Run(tmp_path, row, clip_reward=1.0, steps=100, eval_freq=50).go()
-    returns = {float(line["return_mean"]) for line in run.rows if line["return_mean"]}
+    scored = {float(line["return_mean"]) for line in run.rows if line["return_mean"]}
     scores = {float(line["eval_return_mean"]) for line in run.rows if line["eval_return_mean"]}
-    assert returns == scores == {sum(REWARDS)}
+    assert scored == scores == {sum(REWARDS)}
     assert run.result["eval_return_mean"] == sum(REWARDS)
 
 

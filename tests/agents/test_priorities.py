@@ -98,14 +98,14 @@ def test_errors_that_are_no_numbers_are_not_told() -> None:
 
 def test_reducible_loss_by_hand() -> None:
     error, older = torch.tensor([3.0, 0.5, -2.0, 0.0]), torch.tensor([1.0, -1.0, 2.0, 0.0])
-    assert reducible_loss(error, older, "mse").tolist() == [8.0, 0.0, 0.0, 0.0]
-    assert reducible_loss(error, older, "huber").tolist() == [2.0, 0.0, 0.0, 0.0]
     assert td_loss(error, "huber").tolist() == [2.5, 0.125, 1.5, 0.0]
+    for kind, left in (("mse", [8.0, 0.0, 0.0, 0.0]), ("huber", [2.0, 0.0, 0.0, 0.0])):
+        assert reducible_loss(td_loss(error, kind), td_loss(older, kind)).tolist() == left
     for wrong in (older[:, None], older[:2]):
-        with pytest.raises(ValueError, match="errors"):
-            reducible_loss(error, wrong, "mse")
-    with pytest.raises(ValueError, match="errors"):
-        reducible_loss(error[:, None], older[:, None], "mse")
+        with pytest.raises(ValueError, match="losses"):
+            reducible_loss(error, wrong)
+    with pytest.raises(ValueError, match="losses"):
+        reducible_loss(error[:, None], older[:, None])
 
 
 def test_a_run_weighs_and_learns_and_beta_rises_with_the_clock() -> None:

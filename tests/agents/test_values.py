@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from agents.maths.values import chosen, loss_slope, q_target, td_error, weighted_loss
+from agents.maths.values import loss_slope, q_target, td_error, weighted_loss
 from tests.conftest import examples
 
 
@@ -28,10 +28,6 @@ def random_batch(seed: int, size: int = 6, actions: int = 4) -> dict[str, torch.
 
 
 # Values worked by hand.
-
-
-def test_chosen_picks_the_action_of_each_row():
-    assert torch.equal(chosen(Q, torch.tensor([2, 0])), tensor(2.0, 0.0))
 
 
 def test_a_plain_target_takes_the_greatest_value():
@@ -198,4 +194,4 @@ def test_values_of_another_batch_are_refused():
     with pytest.raises(ValueError, match="with"):
         q_target(batch["r_t"][:5], batch["discount_t"], batch["q_t"], batch["q_t"])
     with pytest.raises(ValueError, match="with"):
-        chosen(batch["q_t"][0], batch["a_tm1"])
+        td_error(batch["q_t"][0], batch["a_tm1"], batch["r_t"])

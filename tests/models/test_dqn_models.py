@@ -5,6 +5,7 @@ import torch
 from core.errors import UsageError
 from core.types import ArraySpec, DiscreteActions, EnvSpec
 from models.dqn import DQNCNN, DQNMLP, Head, Picture, choose_trunk, convolutions, scaled
+from models.noisy import NoisyLinear
 from models.options import DQNCNNOptions, DQNMLPOptions
 
 torch.set_num_threads(1)
@@ -53,6 +54,34 @@ def test_dueling_by_mean_or_max_fixes_what_the_value_is():
     for dueling, statistic in (("avg", torch.mean), ("max", torch.amax)):
         head = Head(5, 3, dueling)
         assert torch.allclose(statistic(head(features), 1), head.value(features)[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("dueling", ["off", "avg", "max", "naive"])
+def test_the_head_of_distributions_is_the_head_of_each_number(dueling: str):
+    """Its nth numbers are what a head of values gives with the nth number's weights."""
+    torch.manual_seed(3)
+    head, features = Head(5, 3, dueling, numbers=4), torch.randn(7, 5)
+    numbers = head(features)
+    assert numbers.shape == (7, 3, 4)
+    for n in range(4):
+        single = Head(5, 3, dueling)
+        single.load_state_dict({key: value[n::4] for key, value in head.state_dict().items()})
+        assert torch.allclose(numbers[:, :, n], single(features), atol=1e-6)
+
+
+@pytest.mark.parametrize("picture", [False, True])
+def test_a_network_gives_as_many_numbers_as_its_options_say(picture: bool):
+    env = env_of(3, obs=ArraySpec((8, 8) if picture else (4,), U8 if picture else F32))
+    network, options = (DQNCNN, DQNCNNOptions) if picture else (DQNMLP, DQNMLPOptions)
+    for keys, shape in (
+        ({}, (2, 3)),
+        ({"distribution": "c51"}, (2, 3, 51)),
+        ({"distribution": "qr", "quantiles": 9}, (2, 3, 9)),
+    ):
+        built = network(options(hidden_sizes=(6,), noisy=True, **keys), env, 1)
+        assert built(batch_of(env, 2, 1)).shape == shape
+        linear = [layer for layer in built.modules() if isinstance(layer, torch.nn.Linear)]
+        assert len(linear) == 2 and all(isinstance(layer, NoisyLinear) for layer in linear)
 
 
 # Scaling.
