@@ -76,7 +76,7 @@ def test_a_memory_too_small_for_its_windows_is_refused():
 def test_a_memory_beyond_this_machine_is_refused_with_its_size():
     message = refusal(CHAIN, memory_limit=10**13)
     assert message.startswith("memory_limit takes up to ")
-    assert "10,000,000,000,000 rows x 36 bytes" in message
+    assert "10,000,000,000,000 rows x 37 bytes" in message
     fits = int(re.search(r"--memory_limit (\d+) \(", message)[1])
     assert 10**6 < fits < 10**13  # what is proposed is a size that a machine may have
 
