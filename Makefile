@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TOOLS := $(shell sed -n 's/^\(setuptools[^ ]*\).*/"\1"/p' requirements.txt)
 
-.PHONY: setup run test soak lint types docs bench bench-setup core-size clean
+.PHONY: setup run test soak lint types docs bench bench-setup wheel core-size clean
 
 setup: .venv/ready .venv/ready-dev
 
@@ -73,6 +73,10 @@ bench-setup: $(PEERS:%=.bench/venvs/%/ready)
 	   $(@D)/bin/python -m pip install -r $< ) > $(@D)/install.log 2>&1 \
 	&& touch $@ && echo "$*: ready" \
 	|| echo "no $*: it could not be installed; $(@D)/install.log says why"
+
+# `core` alone, as the package engram, for those who want a memory without the rest
+wheel: .venv/ready
+	$(BIN)/python packaging/build.py --to dist
 
 core-size:
 	@find core -name '*.py' -print0 | xargs -0 cat | wc -l | xargs echo "lines in core:"

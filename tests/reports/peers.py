@@ -1,8 +1,8 @@
 """The defects of other replay memories, and which test shows that ours lacks each of them.
 
 Numbers are those that users reported, owner/repo#n by each test; letters were found while reading
-the peers' sources. A test says by `@peers(24)` which it is about. What cannot be tested before the
-part exists that could have the defect stands in `LATER`, so that none is forgotten.
+the peers' sources. A test says by `@peers(24)` which it is about; `ELSEWHERE` names tests that
+stand with the part they are about. `LATER` holds those whose part is not there.
 """
 
 from collections.abc import Callable
@@ -13,46 +13,43 @@ DEFECTS = [*map(str, range(1, 50)), *"abcdefghijklmnop"]
 COVERED: dict[str, list[str]] = {}
 """Names of the tests of each defect, as far as their modules are loaded."""
 
-TREE = "the prioritized sampler and its tree (M11)"
-LOG = "the log of segments: the disk tier, and the replay in a checkpoint (M10)"
-PARALLEL = "the parallel runtime with its shared tier (I3, DESIGN 6)"
-NOBODY = "no step of DESIGN brings it; it has to be decided first"
+ELSEWHERE = {
+    "11": "core/test_memory_log.py::test_what_was_committed_comes_back",
+    "12": "reports/test_mem_tiers.py::test_mem_10_all_processes_read_one_ring",
+    "13": "core/test_tiers.py::test_usage_is_what_was_reserved",
+    "14": "reports/test_mem_tiers.py::test_a_memory_three_times_the_cap_trains_within_the_cap",
+    "18": "reports/test_res_size.py::test_res_05_saving_takes_little_memory",
+    "19": "reports/test_res_size.py::test_res_06_a_log_reaches_beyond_4_gib",
+    "20": "reports/test_mem_tiers.py::test_mem_12_what_the_disk_does_not_give_after_all_is_refused",
+    "21": "reports/test_res_resume.py::test_res_03_a_crash_keeps_the_memory_of_the_checkpoint",
+    "40": "core/sampling/test_tree.py"
+    "::test_what_weighs_nothing_is_never_found_whatever_rounding_does",
+    "41": "core/sampling/test_prioritized.py::test_new_units_get_the_greatest_there_is",
+    "43": "core/sampling/test_prioritized.py::test_what_is_legal_can_be_drawn_and_nothing_else",
+    "44": "core/sampling/test_prioritized.py"
+    "::test_rows_that_came_unseen_have_nothing_of_those_before_them_in_their_slots",
+    "45": "core/sampling/test_prioritized.py::test_what_is_no_finite_error_is_refused_whole",
+    "46": "core/sampling/test_prioritized.py::test_what_is_legal_can_be_drawn_and_nothing_else",
+    "47": "core/sampling/test_prioritized.py::test_new_units_get_the_greatest_there_is",
+    "48": "core/test_log_priorities.py::test_they_come_back",
+    "49": "reports/test_res_resume.py::test_res_01_killed_half_way_it_goes_on_as_in_one_go",
+    "a": "core/test_tiers.py::test_usage_is_what_was_reserved",
+    "d": "core/sampling/test_prioritized.py::test_what_is_no_finite_error_is_refused_whole",
+    "e": "core/sampling/test_prioritized.py::test_what_is_no_finite_error_is_refused_whole",
+    "g": "core/sampling/test_prioritized.py::test_weighted_means_are_those_of_all_alike",
+    "h": "core/test_log_priorities.py::test_they_come_back",
+    "k": "core/test_memory_log.py::test_what_the_memory_let_go_is_let_go",
+    "l": "core/test_memory_log.py::test_a_damaged_segment_is_named_and_the_commit_before_taken",
+    "o": "core/exchange/test_files.py::test_memory_to_file_to_memory_is_the_same",
+}
+"""Tests, below `tests/`, of defects that the part they are about brought with it."""
 
 LATER = {
-    "12": ("workers hold no copies of the one store", PARALLEL),
-    "13": ("what spills is really on disk, size and place shown before", LOG),
-    "14": ("what does not fit goes to disk", LOG),
-    "19": ("a large memory is saved in chunks", LOG),
-    "20": ("shared memory and disk are reserved, and refuse with words", f"{PARALLEL}; {LOG}"),
-    "21": ("what is on disk lies in the run's folder, and is there at a resume", LOG),
-    "22": ("a data set larger than RAM is read in chunks", f"{NOBODY}: offline data; after {LOG}"),
-    "36": ("hindsight goals at the ring's seam and an episode's end", f"{NOBODY}: HER"),
-    "40": ("no index past the end, no leaf of priority zero", TREE),
-    "41": ("one exponent, the current greatest priority", TREE),
-    "42": ("prioritized windows within an episode, in a full ring too", TREE),
-    "43": ("no endless loop where few leaves are legal", TREE),
-    "44": ("priorities stay with their rows as the ring turns", TREE),
-    "45": ("no NaN enters, the least probability is of live leaves", TREE),
-    "46": ("the newest leaf is in the sum", TREE),
-    "47": ("the greatest priority is not rounded", TREE),
-    "48": ("tree and generator are in the checkpoint", f"{TREE}; {LOG}"),
-    "49": ("a resumed run keeps its replay ratio", f"`resume`, with {LOG}"),
-    "k": ("evicted chunks leave the disk, saving is atomic", LOG),
-    "l": ("the disk is trimmed, a torn tail is cut off", LOG),
+    "22": ("a data set larger than RAM is read in chunks", "offline data"),
+    "36": ("hindsight goals at the ring's seam and an episode's end", "hindsight replay"),
+    "42": ("prioritized windows within an episode, in a full ring too", "windows by priority"),
 }
-"""What is right, and the step that it comes with."""
-
-PARTLY = {
-    "11": ("loading a checkpoint's replay", LOG),
-    "18": ("writing the state to disk within 64 MB", LOG),
-    "a": ("the plan's other tiers, named by where they are", f"{PARALLEL}; {LOG}"),
-    "d": ("NaN priorities, the least priority", TREE),
-    "e": ("NaN priorities", TREE),
-    "g": ("weights that know which starts can be drawn", TREE),
-    "h": ("the greatest priority after a resume", f"{TREE}; {LOG}"),
-    "o": ("exports without loss", f"{NOBODY}: export to Minari"),
-}
-"""What the tests there are leave open of a defect, and the step that it comes with."""
+"""What is right, and the part that could have the defect and is not there."""
 
 
 def peers(*defects: int | str) -> Callable[[Test], Test]:

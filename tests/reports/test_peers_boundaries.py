@@ -181,6 +181,7 @@ def test_31_reading_changes_nothing_but_the_generator(kind: str, keys: dict, cod
         memory.episodes()
     after = copied(memory.state())
     assert after.pop("rng") != before.pop("rng")
+    assert not equal_trees(after["kept"].pop("use"), before["kept"].pop("use")), "draws are counted"
     assert equal_trees(before, after)
     assert (memory.usage(), len(memory), memory.ready(9)) == (claimed, count, True)
 
