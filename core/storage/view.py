@@ -1,7 +1,7 @@
 """What a reader sees of a ring that other processes may be writing."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,19 +60,12 @@ class RingView:
     def __init__(self, ring: RingBuffer) -> None:
         self._ring = ring
         self.plan = ring.plan
-        self._heads, self._tails = ring.heads, ring.tails
+        self.heads, self.tails = ring.heads, ring.tails
         self._seen = ring.tails
         self._margin = 0
 
-    @property
-    def heads(self) -> NDArray[np.int64]:
-        """See `RingBuffer`."""
-        return self._ring.heads if self._ring.alone else self._heads
-
-    @property
-    def tails(self) -> NDArray[np.int64]:
-        """See `RingBuffer`."""
-        return self._ring.tails if self._ring.alone else self._tails
+    def __reduce__(self) -> Any:
+        return RingView, (self._ring,)  # the counters are where the ring is
 
     def where(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> Where:
         """See `RingBuffer.where`."""
@@ -123,11 +116,11 @@ class RingView:
     def _look(self) -> None:
         """Takes note of the counters as they are now: tails first, which never pass the heads."""
         tails = self._ring.tails.copy()
-        self._heads = self._ring.heads.copy()
+        self.heads = self._ring.heads.copy()
         if (tails == self._seen).all():  # nobody writes any more
             self._margin = 0
         self._seen = tails
-        self._tails = tails + np.minimum(self._margin, (self._heads - tails) // 2)
+        self.tails = tails + np.minimum(self._margin, (self.heads - tails) // 2)
 
     def _overtaken(self) -> bool:
-        return bool((self._ring.tails > self._tails).any())
+        return bool((self._ring.tails > self.tails).any())
