@@ -37,7 +37,6 @@ class Use:
         self._ring, self._view = ring, view
         books = (ring.book(name) for name in BOOKS)
         self._age, self._closing, self._reward, self._episode = books
-        self._counts = np.empty(ring.plan.rows, np.uint8)
         self._table = np.empty(0, np.int64)
         self._per_lane = ring.plan.rows_per_lane
         self._loads = -1
@@ -49,7 +48,7 @@ class Use:
     def _forget(self) -> None:
         lanes = self._ring.plan.lanes
         self._loads = self._ring.loads
-        self._counts[...] = 0
+        self._counts = np.zeros(self._ring.plan.rows, np.uint8)
         self._seen = np.zeros((2, lanes), np.int64)
         self._begun = np.zeros(lanes)
         self._returns = np.zeros(EPISODES)
@@ -58,8 +57,8 @@ class Use:
 
     @property
     def bytes(self) -> int:
-        """Bytes on the heap that grow with the rows."""
-        return self._counts.nbytes
+        """Bytes on the heap that grow with the rows: of the slots that were ever written."""
+        return use_bytes(int(np.minimum(self._ring.heads, self._per_lane).sum()))
 
     def tell(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Counts a batch that was drawn, `[B]` each."""

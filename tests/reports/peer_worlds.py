@@ -24,8 +24,8 @@ from core.types import ArraySpec, Batch, DiscreteActions, EnvSpec
 U8 = np.dtype(np.uint8)
 SIDE = 16
 FRAME = SIDE * SIDE
-ROW = FRAME + 16
-"""Bytes of a raw frame, and of a row: reward, age, episode, two flags and an action beside it."""
+ROW = FRAME + 16 + 1
+"""Bytes of a raw frame, and of a row: reward, age, episode, flags, action, counter of draws."""
 
 KINDS: dict[str, type[Memory]] = {"sequential": SequentialMemory, "episodic": EpisodicMemory}
 each_kind = pytest.mark.parametrize("kind", sorted(KINDS))

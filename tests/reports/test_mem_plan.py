@@ -34,7 +34,7 @@ FLOATS: dict[str, Any] = {
     "checkpoint_freq": 0, "log_freq": 1_000,
 }  # fmt: skip
 ROWS_OF = ["--game", "counter", "--observation", "pixels", "--size", "84", "--frame_codec", "raw"]
-A_STEP = 84 * 84 + 16  # a frame, and a packed row of everything else
+A_STEP = 84 * 84 + 16 + 1  # a frame, a packed row of everything else, a counter of draws
 FRAME = SIDE * SIDE * CHANNELS
 SIZE = r"[\d.,]+ [kMGTP]?B"
 GB = 10**9
@@ -253,14 +253,14 @@ def test_mem_03_so_it_is_with_car_racing(
         ("counter", {"memory_limit": 10**15}, "memory_limit", A_STEP),
         ("counter", {"memory_limit": 10**30}, "memory_limit", A_STEP),
         ("counter", {"memory_limit": 10**9, "num_envs": 7}, "memory_limit", A_STEP),
-        ("counter", {"size": 160, "memory_limit": 10**8}, "memory_limit", 160 * 160 + 16),
+        ("counter", {"size": 160, "memory_limit": 10**8}, "memory_limit", 160 * 160 + 16 + 1),
         ("counter", {"memory_limit": 10**9, "memory_bytes": "9TB"}, "memory_bytes", A_STEP),
         (
             "floats",
             {"game": "tests.reports.pixel_worlds:Unit-v0", "float_frames": "keep",
              "memory_limit": 3_000_000},
             "memory_limit",
-            8 * FRAME + 16,
+            8 * FRAME + 16 + 1,
         ),
         ("es_cartpole", {"memory_limit": 10**12}, "memory_limit", None),
     ],
@@ -311,7 +311,7 @@ def test_mem_11_so_is_a_wrong_resize(
 ) -> None:
     keys = {"env_type": "atari", "game": "ALE/Pong-v5", "resize": 0, "greyscale": "off"}
     line = refused(capsys, "floats", **keys, memory_limit=10**7, runs=tmp_path)
-    assert "10,000,000 rows x 100,816 bytes" in line, "210 x 160 x 3, and 16 of everything else"
+    assert "10,000,000 rows x 100,817 bytes" in line, "210 x 160 x 3, and 17 of everything else"
 
 
 # MEM-15: the memory silently grew with the length of the run.

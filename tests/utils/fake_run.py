@@ -15,27 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from core.run_folder import FIRST_COLUMNS
 from utils.board import BoardOptions, start
 from utils.status_line import StatusLine
 
-COLUMNS = (
-    "step",
-    "episodes",
-    "wall_seconds",
-    "steps_per_second",
-    "return_mean",
-    "length_mean",
-    "eval_return_mean",
-    "loss",
-    "q_mean",
-    "epsilon",
-    "updates",
-    "memory_len",
-    "memory_bytes",
-    "private_bytes",
-    "td_error_mean",
-    "grad_norm",
-)
+COLUMNS = (*FIRST_COLUMNS, "td_error_mean", "grad_norm")
 MEMORY_LIMIT = 10_000
 ROW_BYTES = 45
 
@@ -118,6 +102,10 @@ def plausible(step: int, steps: int) -> dict[str, float]:
         "memory_len": held,
         "memory_bytes": held * ROW_BYTES,
         "private_bytes": 2.4e8 + held * ROW_BYTES,
+        "sample_age": held / 2 + 9 * wobble,
+        "sample_distinct": 0.99 - 0.001 * abs(wobble),
+        "never_drawn": 0.2 * math.exp(-2 * share),
+        "memory_return_mean": 0.9 * reward,
         "td_error_mean": 0.9 * math.exp(-1.5 * share) + 0.1 * abs(wobble),
         "grad_norm": 1.0,
     }

@@ -110,7 +110,7 @@ def test_a_run_has_an_env_with_its_curves_and_config(run: FakeRun, server: Visdo
     found = windows(server.port, name)
     expected = (
         "run return length loss q td_error epsilon steps_per_second memory_fill memory_bytes "
-        "process_bytes"
+        "sample_age sample_use memory_return process_bytes"
     )
     assert set(found) == set(expected.split())
     train = [(100.0 * i, float(i)) for i in range(1, 21)]
