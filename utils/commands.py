@@ -126,14 +126,18 @@ def plan_row(words: Sequence[str], flags: Flags) -> int:
     keys = {key: value for key, value in flags.items() if key != "json"}
     settings = resolve(words[0], find_row(words[0]), keys)
 
+    from .advice import advice
     from .assemble import prepare
     from .planning import plan_run
 
     players, context = prepare(settings)
     with closing(players.env):
-        plan, _ = plan_run(settings, players, context)
-    as_json = truth(flags.get("json", "false"))
-    print(json.dumps(plan.as_dict()) if as_json else "\n".join(plan.lines()))
+        plan, context = plan_run(settings, players, context)
+    advised = advice(settings, context, plan.holds)
+    if truth(flags.get("json", "false")):
+        print(json.dumps(plan.as_dict() | {"advice": advised}))
+    else:
+        print("\n".join([*plan.lines(), *filter(None, [advised])]))
     if not plan.fits:
         print(f"engram: {plan.refusal()}", file=sys.stderr)
     return 0 if plan.fits else UsageError.exit_code

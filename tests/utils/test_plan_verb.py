@@ -5,20 +5,26 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import main
 from core.errors import UsageError
 from core.limits import Usable
+from core.memory import MemoryContext
 from core.memory_watch import private_bytes
+from core.options import SharedOptions
 from core.rollout import Rollout
+from core.sizes import size_of
+from core.types import ArraySpec, ContinuousActions, EnvSpec
 from tests.harness import CHAIN, EMPTY, Run, cli, flags, parts_of
+from utils.advice import of_transitions
 from utils.options import CONFIGS
 
 ROW = "row"
 FIELDS = (
     "row fits bytes_per_step bytes_full bytes_full_low bytes_full_high tiers other_bytes "
-    "usable_bytes max_num_envs holds key remedies"
+    "usable_bytes max_num_envs holds key remedies advice"
 )
 PIXELS: dict[str, Any] = {
     **EMPTY, "game": "counter", "observation": "pixels", "size": 84, "memory_limit": 1_000,
@@ -49,10 +55,14 @@ def machine_has(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr("utils.planning.usable_memory", lambda: Usable(size, "free memory"))
 
 
-def test_a_plan_is_three_lines(plan) -> None:
+def test_a_plan_is_four_lines(plan) -> None:
     code, out, error = plan(ROW)
     assert (code, error) == (0, "")
-    first, second, third = out.splitlines()
+    first, second, third, fourth = out.splitlines()
+    assert fourth == (
+        "capacity: 100,000 rows take 3.7 MB and 1,000,000 take 37.0 MB; 10,000 to 100,000 are "
+        "usual where an observation is a few numbers"
+    )
     # 18,000 bytes, those that take their place, and three segments of a megabyte of rows that went
     assert re.fullmatch(r"saved with checkpoints: up to 3.2 MB on disk, [\d.]+ [GT]B free", third)
     # an observation of 5 floats, and 16 bytes of everything else
@@ -104,6 +114,63 @@ def test_hours_and_episodes_are_worked_by_hand(plan) -> None:
     assert said["holds"]["episodes"] == 1_000 / 10, "9 steps and a closing row"
     said = json.loads(plan("pixels", "--json", episode_length=0)[1])
     assert said["holds"]["episodes"] is None
+
+
+def advised(plan, row: str, **keys: Any) -> str:
+    """The advice of a row, the same as a line and as a field."""
+    said: str = json.loads(plan(row, "--json", **keys)[1])["advice"]
+    assert (said in plan(row, **keys)[1].splitlines()) == bool(said)
+    return said
+
+
+def test_the_advice_on_pictures_counts_all_bytes(plan) -> None:
+    assert advised(plan, "pixels", **RAW, memory_bytes="1MB") == (
+        f"capacity: 100,000 rows take {A_STEP / 10:.1f} MB and 1,000,000 take "
+        f"{A_STEP / 1_000:.1f} GB; 100,000 are usual on small boards, 1,000,000 on game screens"
+    )
+
+
+def test_the_advice_on_trajectories_is_in_episodes_and_batches(plan) -> None:
+    keys = {"memory_type": "episodic", "trajectory_length": 5, "memory_limit": 4_000}
+    # episodes of 9 steps and a closing row; 20 batches of 8 times 5 steps
+    wanted = (
+        "capacity: 100 to 1,000 episodes of random play are 1,000 to 10,000 rows and take {} to "
+        "{}; 20 batches at least: 800 rows, {}"
+    )
+    sizes = [f"{rows * A_STEP / 1e6:.1f} MB" for rows in (1_000, 10_000, 800)]
+    assert advised(plan, "pixels", **RAW, episode_length=9, **keys) == wanted.format(*sizes)
+    said = advised(plan, "pixels", **RAW, episode_length=0, **keys)
+    assert said == f"capacity: 20 batches at least: 800 rows, {sizes[2]}"
+
+
+def test_the_advice_on_candidates_is_what_an_update_learns_from(plan) -> None:
+    one = advised(plan, "es_cartpole", population=50)
+    assert re.fullmatch(
+        r"capacity: an update learns from 50 candidates, which take [\d.]+ kB; more are kept to "
+        "look at",
+        one,
+    )
+    three = advised(plan, "cem_cartpole", population=50, elite_generations=3)
+    assert "learns from 150 candidates" in three
+    said = json.loads(plan("es_cartpole", "--json", memory_limit=16)[1])
+    assert f"which take {size_of(said['bytes_full'])};" in advised(plan, "es_cartpole")
+
+
+def test_with_more_environments_than_rows_nothing_is_advised(
+    plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("utils.advice.ROWS", (5, 1_000))
+    assert advised(plan, ROW, num_envs=3) == ""  # each needs two rows
+    assert advised(plan, ROW, num_envs=2).startswith("capacity: 5 rows take ")
+
+
+def test_continuous_actions_have_an_advice_of_their_own() -> None:
+    env = EnvSpec({"obs": ArraySpec((3,), np.dtype(np.float32))}, ContinuousActions((-1,), (1,)))
+    context = MemoryContext(env, SharedOptions(), np.random.default_rng(0))
+    assert of_transitions(context, lambda rows: f"{rows * 2} B") == (
+        "100,000 rows take 200000 B and 1,000,000 take 2000000 B; 1,000,000 are usual with "
+        "continuous actions"
+    )
 
 
 def test_flags_change_the_plan(plan) -> None:
