@@ -3,12 +3,25 @@
 from itertools import islice
 
 import numpy as np
-from measure import STACK, Recording, check_full, main, stacks
+from measure import STACK, Recording, Step, check_full, main, stacks
 from tianshou.data import Batch, VectorReplayBuffer
 
 
+def as_batch(obs: np.ndarray, next_obs: np.ndarray, step: Step) -> Batch:
+    """A step of the one environment, no info kept (a recording has none)."""
+    return Batch(
+        obs=obs[None],
+        act=np.asarray(step.action)[None],
+        rew=np.array([step.reward]),
+        terminated=np.array([step.terminated]),
+        truncated=np.array([step.truncated]),
+        obs_next=next_obs[None],
+        info=Batch(),
+    )
+
+
 def fill(recording: Recording, transitions: int) -> VectorReplayBuffer:
-    """A full memory of one environment, no info kept (a recording has none)."""
+    """A full memory of one environment."""
     memory = VectorReplayBuffer(
         transitions,
         buffer_num=1,
@@ -17,16 +30,7 @@ def fill(recording: Recording, transitions: int) -> VectorReplayBuffer:
         save_only_last_obs=True,
     )
     for obs, next_obs, step in islice(stacks(recording, axis=0), transitions):
-        batch = Batch(
-            obs=obs[None],
-            act=np.asarray(step.action)[None],
-            rew=np.array([step.reward]),
-            terminated=np.array([step.terminated]),
-            truncated=np.array([step.truncated]),
-            obs_next=next_obs[None],
-            info=Batch(),
-        )
-        memory.add(batch, buffer_ids=[0])
+        memory.add(as_batch(obs, next_obs, step), buffer_ids=[0])
     check_full(len(memory), transitions)
     return memory
 

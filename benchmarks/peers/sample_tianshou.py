@@ -4,11 +4,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from fill_tianshou import as_batch
 from measure import STACK, Recording, check_full, load, stacks, steps
 from serve import ALPHA, BETA, Pair, Reads, Work, errors, serve, settings, vectors
-from tianshou.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from tianshou.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 
 
 def fill(recording: Recording, count: int, flat: bool, priority: bool) -> VectorReplayBuffer:
@@ -24,16 +24,7 @@ def fill(recording: Recording, count: int, flat: bool, priority: bool) -> Vector
         else stacks(recording, axis=0)
     )
     for obs, next_obs, step in islice(walk, count):
-        batch = Batch(
-            obs=obs[None],
-            act=np.asarray(step.action)[None],
-            rew=np.array([step.reward]),
-            terminated=np.array([step.terminated]),
-            truncated=np.array([step.truncated]),
-            obs_next=next_obs[None],
-            info=Batch(),
-        )
-        memory.add(batch, buffer_ids=[0])
+        memory.add(as_batch(obs, next_obs, step), buffer_ids=[0])
     check_full(len(memory), count)
     return memory
 

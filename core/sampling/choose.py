@@ -17,7 +17,7 @@ from .recent import Recency, Recent
 from .uniform import Sampler, Uniform
 
 if TYPE_CHECKING:
-    from .mixture import ByPriority, Part
+    from .mixture import Part
     from .prioritized import Prioritized
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -198,12 +198,11 @@ def choose(
 
 def _priorities(
     options: SamplerOptions, context: MemoryContext, ring: RingBuffer, reach: int
-) -> "ByPriority | None":
+) -> "Prioritized | None":
     if "prioritized" not in options.samplers or not isinstance(options, PriorityOptions):
         return None
     # numba is loaded only where it is used
-    from .mixture import ByPriority
-    from .prioritized import Exponents
+    from .prioritized import Exponents, Prioritized
 
     exponents = Exponents(options.priority_exponent, options.importance_exponent)
-    return ByPriority(ring, reach, exponents, context.progress)
+    return Prioritized(ring, reach, exponents, context.progress)

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .newest import NOTHING
-from .prioritized import Prioritized
 from .uniform import EMPTY, Draw, LegalStarts, Sampler, Uniform
 
 
@@ -29,17 +28,6 @@ class Alike(Uniform):
     def chances(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `Part.chances`."""
         return np.full(len(rows), 1.0 / self._units)
-
-
-class ByPriority(Prioritized):
-    """Prioritized draws, as a part."""
-
-    def chances(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See `Part.chances`."""
-        per_lane = self._ring.plan.rows_per_lane
-        leaves = self._tree.leaves[lanes * per_lane + rows % per_lane]
-        chances: NDArray[np.float64] = np.maximum(leaves, 0.0) / self._tree.total
-        return chances
 
 
 class Mixture:

@@ -83,6 +83,13 @@ class Prioritized:
         )
         return Draw(lanes, rows, np.power(shares, self.importance).astype(np.float32))
 
+    def chances(self, lanes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """P of each of some legal units, `[B]`, in the last draw."""
+        per_lane = self._ring.plan.rows_per_lane
+        leaves = self._tree.leaves[lanes * per_lane + rows % per_lane]
+        chances: NDArray[np.float64] = np.maximum(leaves, 0.0) / self._tree.total
+        return chances
+
     def feedback(self, ids: NDArray[np.int64], errors: NDArray[np.floating]) -> None:
         """See `Memory.feedback`."""
         priorities = self._priorities(ids, errors)

@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from examples import plain_gymnasium
+from tests.core.envs.optional import needs
 from tests.harness import ROOT, environment, python
 
 
@@ -22,8 +23,8 @@ def test_the_page_shows_the_plain_loop_as_it_runs():
     assert all(line in shown for line in lines)
 
 
+@needs("ale_py")
 def test_dqn_on_atari_as_one_script():
-    pytest.importorskip("ale_py", reason="needs requirements-atari.txt")
     told = python(
         "import sys, torch\n"
         "torch.set_num_threads(1)\n"
