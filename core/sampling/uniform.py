@@ -94,13 +94,18 @@ def draw_legal(
 class Uniform:
     """Each legal unit with the same probability, independently, with replacement."""
 
+    def __init__(self) -> None:
+        self._ones = np.ones(0, np.float32)
+
     def draw(self, starts: LegalStarts, size: int, rng: np.random.Generator) -> Draw:
         """See `Sampler.draw`."""
         lanes, rows = self._located(starts, size, rng)
         if len(lanes) < size:
             more = self._rest(starts, size - len(lanes), rng)
             lanes, rows = (np.concatenate(pair) for pair in zip((lanes, rows), more, strict=True))
-        return Draw(lanes, rows, np.ones(size, np.float32))
+        if len(self._ones) != size:
+            self._ones = np.ones(size, np.float32)
+        return Draw(lanes, rows, self._ones.copy())  # a fifth of the time of making them
 
     @staticmethod
     def _located(

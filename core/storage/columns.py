@@ -178,8 +178,13 @@ class FrameColumn:
     """Raw frames in an array of their own, one a row."""
 
     def __init__(self, plan: ColumnPlan, frames: Array) -> None:
+        from .frame_kernels import take_frames  # numba, only where a memory is made
+
         self.plan = plan
         self._frames = frames
+        self._take = take_frames
+        self._bytes = frames.reshape(-1).view(np.uint8)
+        self._size = plan.bytes_per_row
 
     def write(self, where: Where, values: Array) -> None:
         """See `Column.write`."""
@@ -187,11 +192,19 @@ class FrameColumn:
 
     def gather(self, where: Where, out: Array | None = None) -> Array:
         """See `Column.gather`."""
-        if out is not None and out.dtype != self._frames.dtype:
-            out[...] = self._frames[where.slots]
-            return out
-        taken = self._frames.take(where.slots, axis=0, out=out, mode="clip")
-        return taken.astype(self.plan.spec.dtype, copy=False)
+        shape, stored = where.slots.shape + self.plan.spec.shape, self.plan.stored
+        fits = out is not None and out.dtype == stored and out.shape == shape
+        if out is None or not (fits and out.flags.c_contiguous):
+            taken = np.empty(shape, stored)
+        else:
+            taken = out
+        flat = taken.reshape(-1).view(np.uint8)
+        self._take(self._bytes, self._size, where.slots.reshape(-1), flat)
+        if out is None:
+            return taken.astype(self.plan.spec.dtype, copy=False)
+        if taken is not out:
+            out[...] = taken
+        return out
 
     def usage(self, written: int) -> int:
         """See `Column.usage`."""

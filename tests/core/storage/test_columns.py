@@ -19,7 +19,7 @@ BOOL = np.dtype(np.bool_)
 
 
 def where(*slots: int) -> Where:
-    at = np.array(slots)
+    at = np.array(slots, np.int64)
     return Where(np.zeros_like(at), at, at)
 
 
@@ -170,3 +170,37 @@ def test_records_are_aligned_and_padded_only_at_their_end() -> None:
 @pytest.mark.parametrize("dtype", [np.complex64, np.int16, np.uint16, np.int64])
 def test_only_bytes_flags_and_floats_make_frames(dtype: type) -> None:
     assert plan_column("x", ArraySpec((20, 20), np.dtype(dtype))).kind == "packed"
+
+
+@pytest.mark.parametrize("side", [(2, 128), (16, 17), (12, 23)])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 22])
+def test_any_number_of_frames_is_read_from_anywhere(side: tuple[int, int], count: int) -> None:
+    plan = plan_column("obs", ArraySpec(side, U8))
+    column = frames(plan, 9)
+    rng = np.random.default_rng(count)
+    stored = rng.integers(0, 256, (9, *side)).astype(U8)
+    column.write(where(*range(9)), stored)
+    slots = rng.integers(0, 9, count)
+    assert np.array_equal(column.gather(where(*slots.tolist())), stored[slots])
+    out = np.full((count + 2, *side), 7, U8)
+    column.gather(where(*slots.tolist()), out[1:-1])
+    assert np.array_equal(out[1:-1], stored[slots])
+    assert (out[0] == 7).all()
+    assert (out[-1] == 7).all()
+
+
+def test_a_slot_that_does_not_exist_reads_the_nearest() -> None:
+    """A reader beside a writer may have read half a counter, and looks again."""
+    column = frames(plan_column("obs", ArraySpec((16, 16), U8)))
+    column.write(where(0, 3), np.stack([np.full((16, 16), 1, U8), np.full((16, 16), 2, U8)]))
+    read = column.gather(where(-1, 4, 1 << 40, -(1 << 40), 3))
+    assert read[:, 0, 0].tolist() == [1, 2, 2, 1, 2]
+
+
+def test_what_does_not_fit_is_filled_all_the_same() -> None:
+    column = frames(plan_column("obs", ArraySpec((16, 16), U8)))
+    column.write(where(2), np.full((1, 16, 16), 5, U8))
+    strided = np.zeros((1, 16, 32), U8)[:, :, ::2]
+    assert (column.gather(where(2), strided) == 5).all()
+    with pytest.raises(ValueError, match="broadcast"):
+        column.gather(where(2), np.zeros((1, 16, 15), U8))
