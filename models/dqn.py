@@ -18,8 +18,8 @@ from .by_hand import PlainLayers
 from .noisy import NoisyLinear
 from .options import DQNCNNOptions, DQNMLPOptions, Dueling, QNetworkOptions
 
-Linear = Callable[[int, int], nn.Linear]
-"""Makes a linear layer of so many inputs and outputs."""
+Linear = Callable[[int, int], nn.Module]
+"""Makes a linear layer of so many inputs and outputs, or what ends in one."""
 
 
 def action_count(env: EnvSpec) -> int:
@@ -37,11 +37,16 @@ def linear_layers(options: QNetworkOptions) -> Linear:
     return partial(NoisyLinear, sigma=options.noisy_sigma) if options.noisy else nn.Linear
 
 
-def mlp(sizes: list[int], linear: Linear = nn.Linear) -> nn.Sequential:
-    """Linear layers with a ReLU after each; `sizes` begins with the input's width."""
+def hidden_layers(width: int, options: QNetworkOptions) -> nn.Sequential:
+    """The hidden layers behind `width` inputs: linear, perhaps normalised, and a ReLU after each.
+
+    Normalised by layer (Ba et al. 2016, "Layer Normalization"), where the options say so.
+    """
+    linear = linear_layers(options)
     layers: list[nn.Module] = []
-    for width, following in pairwise(sizes):
-        layers += [linear(width, following), nn.ReLU(inplace=True)]
+    for inputs, outputs in pairwise((width, *options.hidden_sizes)):
+        norm = [nn.LayerNorm(outputs)] if options.layer_norm else []
+        layers += [linear(inputs, outputs), *norm, nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
 
 
@@ -82,10 +87,22 @@ class Head(nn.Module):
         return advantage + (value if self._numbers is None else value.unsqueeze(1))
 
 
-def head_of(features: int, options: QNetworkOptions, env: EnvSpec) -> Head:
-    """The head that the options ask for."""
-    actions, linear = action_count(env), linear_layers(options)
-    return Head(features, actions, options.dueling, options.numbers, linear)
+def body_and_head(width: int, options: QNetworkOptions, env: EnvSpec) -> tuple[nn.Sequential, Head]:
+    """What is behind `width` features: the hidden layers, and the head that the options ask for.
+
+    Streams of their own have the hidden layers in the head, once in each (Wang et al. 2016, figure
+    1): then the body is empty.
+    """
+    linear = linear_layers(options)
+    last = [width, *options.hidden_sizes][-1]
+
+    def stream(inputs: int, outputs: int) -> nn.Module:
+        return nn.Sequential(*hidden_layers(inputs, options), linear(last, outputs))
+
+    apart = options.streams == "own"
+    body = nn.Sequential() if apart else hidden_layers(width, options)
+    features, layer = (width, stream) if apart else (last, linear)
+    return body, Head(features, action_count(env), options.dueling, options.numbers, layer)
 
 
 class DQNMLP(PlainLayers):
@@ -96,8 +113,7 @@ class DQNMLP(PlainLayers):
         self.returns = options
         self._names = tuple(env.observations)
         width = window * sum(spec.size for spec in env.observations.values())
-        self.body = mlp([width, *options.hidden_sizes], linear_layers(options))
-        self.head = head_of([width, *options.hidden_sizes][-1], options, env)
+        self.body, self.head = body_and_head(width, options, env)
 
     def inputs(self, obs: Mapping[str, Tensor]) -> Tensor:
         """See `PlainLayers.inputs`."""
@@ -105,12 +121,11 @@ class DQNMLP(PlainLayers):
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def plain_layers(self) -> list[nn.Linear]:
-        """See `PlainLayers.plain_layers`: dueling, noise and distributions are more."""
+        """See `PlainLayers.plain_layers`: dueling, noise, norms and distributions are more."""
         own = self.returns
-        if own.dueling != "off" or own.noisy or own.distribution != "none":
+        if own.dueling != "off" or own.noisy or own.layer_norm or own.distribution != "none":
             return []
-        layers = [layer for layer in self.body if isinstance(layer, nn.Linear)]
-        return [*layers, self.head.advantage]
+        return [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Action values `[B, A]`, or `[B, A, N]`, of stacks `[B, W, ...]`."""
@@ -181,9 +196,8 @@ class DQNCNN(nn.Module):
         with torch.no_grad():
             features = self.trunk(torch.zeros(1, self.picture.channels, *self.picture.sides))
         others = sum(env.observations[other].size for other in self._other_names)
-        sizes = [features.shape[1] + window * others, *options.hidden_sizes]
-        self.body = mlp(sizes, linear_layers(options))
-        self.head = head_of(sizes[-1], options, env)
+        width = features.shape[1] + window * others
+        self.body, self.head = body_and_head(width, options, env)
         self._coarse = options.bfloat16
         order = torch.channels_last if options.channels_last else torch.contiguous_format
         self._order: torch.memory_format = order

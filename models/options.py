@@ -35,8 +35,17 @@ class NoModelOptions(ModelOptions):
 class QNetworkOptions(ModelOptions):
     """What every network of action values has."""
 
+    hidden_sizes: Sizes = option((256, 256), unit="units", help="widths of the hidden layers")
     dueling: Dueling = option(
         "off", help="state value and advantages apart, joined by their mean, their max, or a sum"
+    )
+    streams: Literal["shared", "own"] = option(
+        "shared",
+        help="dueling: value and advantages share the hidden layers, or have some of their "
+        "own behind what pictures go through (Wang et al. 2016)",
+    )
+    layer_norm: bool = option(
+        False, help="normalise what hidden layers give, before their ReLU (Ba et al. 2016)"
     )
     distribution: Distribution = option(
         "none",
@@ -69,6 +78,8 @@ class QNetworkOptions(ModelOptions):
                     raise ValueError(f"{key} with distribution {name} alone")
         if not self.noisy and self._changed("noisy_sigma"):
             raise ValueError("noisy_sigma with noisy true alone")
+        if self.dueling == "off" and self._changed("streams"):
+            raise ValueError("streams with dueling avg, max or naive alone")
         if self.v_min >= self.v_max:
             raise ValueError(f"a v_min below v_max, not {self.v_min:g} and {self.v_max:g}")
         return self
@@ -79,8 +90,6 @@ class QNetworkOptions(ModelOptions):
 
 class DQNMLPOptions(QNetworkOptions):
     """Fully connected layers over all columns, flattened."""
-
-    hidden_sizes: Sizes = option((256, 256), unit="units", help="widths of the hidden layers")
 
 
 class DQNCNNOptions(QNetworkOptions):

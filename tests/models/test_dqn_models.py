@@ -84,6 +84,56 @@ def test_a_network_gives_as_many_numbers_as_its_options_say(picture: bool):
         assert len(linear) == 2 and all(isinstance(layer, NoisyLinear) for layer in linear)
 
 
+@pytest.mark.parametrize("norm", [False, True])
+def test_hidden_layers_are_their_definition_in_numpy(norm: bool):
+    torch.manual_seed(4)
+    env = env_of(3, obs=ArraySpec((4,), F32))
+    network = DQNMLP(DQNMLPOptions(hidden_sizes=(6, 5), layer_norm=norm), env, 1)
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.LayerNorm):
+            torch.nn.init.normal_(layer.weight)
+            torch.nn.init.normal_(layer.bias)
+    weights = {name: value.numpy() for name, value in network.state_dict().items()}
+    obs = batch_of(env, 7, 1)
+    out, step = obs["obs"].numpy().reshape(7, 4), 3 if norm else 2
+    for place in (0, step):
+        out = out @ weights[f"body.{place}.weight"].T + weights[f"body.{place}.bias"]
+        if norm:
+            out = out - out.mean(1, keepdims=True)
+            out = out / np.sqrt((out**2).mean(1, keepdims=True) + 1e-5)
+            out = out * weights[f"body.{place + 1}.weight"] + weights[f"body.{place + 1}.bias"]
+        out = np.maximum(out, 0)
+    out = out @ weights["head.advantage.weight"].T + weights["head.advantage.bias"]
+    assert np.allclose(network(obs).detach().numpy(), out, atol=1e-3)
+    assert bool(network.plain_layers()) is not norm
+
+
+@pytest.mark.parametrize("picture", [False, True])
+def test_streams_of_their_own_share_no_hidden_layer(picture: bool):
+    """The head's two streams, each alone, are what the network gives; the mean is the value's."""
+    torch.manual_seed(5)
+    env = env_of(3, obs=ArraySpec((8, 8) if picture else (4,), U8 if picture else F32))
+    network, options = (DQNCNN, DQNCNNOptions) if picture else (DQNMLP, DQNMLPOptions)
+    built = network(options(hidden_sizes=(6,), dueling="avg", streams="own"), env, 1)
+    obs = batch_of(env, 7, 1)
+    values, inputs = built(obs), []
+    hook = built.head.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    built(obs)
+    hook.remove()
+    assert len(built.body) == 0
+    value, advantage = built.head.value(inputs[0]), built.head.advantage(inputs[0])
+    expected = value + advantage - advantage.mean(1, keepdim=True)
+    assert torch.allclose(values, expected, atol=1e-4)
+    for stream, outputs in ((built.head.value, 1), (built.head.advantage, 3)):
+        linear = [layer for layer in stream.modules() if isinstance(layer, torch.nn.Linear)]
+        assert [layer.out_features for layer in linear] == [6, outputs]
+
+
+def test_streams_without_dueling_are_refused():
+    with pytest.raises(ValueError, match="streams with dueling avg, max or naive alone"):
+        DQNMLPOptions(streams="own")
+
+
 # Scaling.
 
 
