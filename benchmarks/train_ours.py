@@ -6,21 +6,43 @@ python -m benchmarks.train_ours '{"who": "ours", "row": "dqn_cartpole", ...}'
 import gc
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from benchmarks.basics import Silence
-from benchmarks.peers.pace import EnoughError, Pace, report, settings
+from benchmarks.peers.pace import EnoughError, Pace, Race, report, settings, watch
+from core.envs.base import Env, Step
+from core.metrics import Episodes
 from core.run_folder import RunFolder
 from core.runtime.serial import run
+from core.types import Array
 from utils.assemble import build
 from utils.settings import find_row, resolve
 
 
-def train_row(given: dict[str, Any], pace: Pace) -> None:
+class Watched:
+    """An environment that tells a race of each episode's end."""
+
+    def __init__(self, env: Env, race: Race) -> None:
+        self._env, self._race = env, race
+        self._episodes = Episodes(env.lanes)
+
+    def step(self, actions: Array) -> Step:
+        """See `Env.step`."""
+        step = self._env.step(actions)
+        for _ in self._episodes.record(step):
+            self._race.ended(self._episodes.returns[-1])
+        return step
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+
+def train_row(given: dict[str, Any], pace: Pace | Race) -> None:
     """A row, evaluation and board off, with a run's folder, log and curve as ever."""
     row = given["row"]
     flags = {key: flag(value) for key, value in given["flags"].items()}
@@ -28,6 +50,8 @@ def train_row(given: dict[str, Any], pace: Pace) -> None:
     steps = {"steps": str(given["end"] + 10_000), "seed": str(given["seed"])}
     chosen = resolve(row, find_row(row), steps | off | flags)
     parts = build(chosen)
+    if isinstance(pace, Race):
+        parts = replace(parts, env=cast(Env, Watched(parts.env, pace)))
 
     def between_steps() -> bool:
         pace.at(parts.clock.step, parts.agent.updates)
@@ -140,7 +164,7 @@ def train_plain_es(given: dict[str, Any], pace: Pace) -> None:
 def main() -> None:
     """Trains for as long as is measured, and prints its line."""
     given = settings()
-    pace = Pace(given["begin"], given["end"])
+    pace = watch(given)
     gc.collect()
     if given["who"] == "ours":
         train_row(given, pace)

@@ -128,10 +128,14 @@ def command(task: Task, who: str, seed: int) -> list[str]:
 
 def measured(task: Task, who: str, seed: int) -> dict[str, Any]:
     """One run's figures; raises RuntimeError with what it said where it failed."""
+    return told_by(command(task, who, seed), who)
+
+
+def told_by(words: Sequence[str], who: str) -> dict[str, Any]:
+    """The line of JSON of a command; raises RuntimeError with what it said where it failed."""
     done = subprocess.run(
-        command(task, who, seed), cwd=ROOT, env=os.environ | ONE_THREAD,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        words, cwd=ROOT, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         raise RuntimeError(f"{who}: {reason(done.stderr)}")

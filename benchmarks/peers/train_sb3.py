@@ -1,4 +1,4 @@
-"""DQN of Stable-Baselines3, or with `peer` "sbx" that of SBX, on CartPole, Pong or MinAtar."""
+"""DQN of Stable-Baselines3 on a game; with `peer` "sbx", that of SBX."""
 
 from contextlib import suppress
 from typing import Any
@@ -6,20 +6,23 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from pace import EnoughError, Pace, report, settings
+from pace import EnoughError, Pace, Race, report, settings, watch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import nn
 
 
 class Told(BaseCallback):
-    """Tells the pace of each step."""
+    """Tells the pace of each step, and a race of each episode."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pace | Race) -> None:
         super().__init__()
         self._pace = pace
 
     def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if isinstance(self._pace, Race) and "episode" in info:
+                self._pace.ended(info["episode"]["r"])
         self._pace.at(self.num_timesteps, getattr(self.model, "_n_updates", 0))
         return True
 
@@ -80,7 +83,7 @@ def main() -> None:
     if given["game"] == "breakout":
         policy["features_extractor_class"] = Small
     own = {} if peer == "sbx" else {"device": "cpu"}
-    pace = Pace(given["begin"], given["end"])
+    pace = watch(given)
     total = given["end"] + given["train_interval"] + 1
     model = DQN(
         "CnnPolicy" if pixels else "MlpPolicy",
