@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from core.agent import Restart
 from core.episodes.stacking import FrameStack
 from core.seeding import generator_state, restore_generator
-from core.types import ActionSpace, Array, DiscreteActions, Tree
+from core.types import ActionSpace, Array, DiscreteActions, Tree, all_of
 
 
 class FreeActor:
@@ -73,4 +73,4 @@ def epsilon_greedy(
     """
     explore = rng.random(lanes) < epsilon
     any_action: NDArray[np.int64] = rng.integers(0, actions.n, lanes)
-    return any_action if explore.all() else np.where(explore, any_action, greedy())
+    return any_action if all_of(explore) else np.where(explore, any_action, greedy())

@@ -152,8 +152,10 @@ class DQNAgent:
             )
             metrics = {
                 "loss": lesson.loss.item(),
-                "q_mean": lesson.q_tm1.mean().item(),
-                "td_error_mean": lesson.error.abs().mean().item(),
+                # sums: torch takes three times as long for a mean of few numbers
+                "q_mean": lesson.q_tm1.sum().item() / lesson.q_tm1.numel(),
+                "td_error_mean": torch.linalg.vector_norm(lesson.error, 1).item()
+                / lesson.error.numel(),
                 "grad_norm": norm,
             }
             require_finite(metrics, self._online, batch, self._clock.step)

@@ -23,14 +23,13 @@ class Adam:
         self._lr, self._eps = lr, eps
         self._means = [torch.zeros_like(parameter) for parameter in self._parameters]
         self._squares = [torch.zeros_like(parameter) for parameter in self._parameters]
-        self._steps = [
-            torch.zeros((), dtype=torch.float32, device=parameter.device)
-            for parameter in self._parameters
-        ]
+        # one number for all of them, which are on one device
+        self._step = torch.zeros((), dtype=torch.float32, device=self._parameters[0].device)
+        self._steps = [self._step] * len(self._parameters)
 
     def step(self, gradients: list[Tensor]) -> None:
         """One step down these gradients, which lie in memory as the parameters do."""
-        torch._foreach_add_(self._steps, 1)
+        self._step.add_(1)
         torch._fused_adam_(
             self._parameters, gradients, self._means, self._squares, [], self._steps,
             lr=self._lr, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=self._eps,

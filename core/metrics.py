@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, field
 import numpy as np
 
 from .envs.base import Step
-from .types import Array, Tree
+from .types import Array, Tree, all_of
 
 WINDOW = 100
 MAX_INFOS = 64
@@ -90,7 +90,7 @@ class Episodes:
 
     def record(self, step: Step) -> Array:
         """Counts a step of every lane; gives the lanes whose episode it ended."""
-        if step.stepped.all():
+        if all_of(step.stepped):
             self.open_return += step.reward
         else:
             self.open_return[step.stepped] += step.reward[step.stepped]

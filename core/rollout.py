@@ -11,7 +11,7 @@ from .agent import Actor
 from .envs.base import Env, Step
 from .memory import Writer
 from .metrics import Episodes
-from .types import Array, Columns, Tree
+from .types import Array, Columns, Tree, all_of, any_of
 
 
 class Rollout:
@@ -77,13 +77,13 @@ class Rollout:
         """One step of every lane that plays; gives how many steps that were."""
         self._restart()
         playing = self._actor.playing
-        self.waiting = playing is not None and not playing.any()
+        self.waiting = playing is not None and not any_of(playing)
         actions, extras = self._actor.act(self._obs, self._first, clock, explore=True)
         step = self._env.step(actions, *(() if playing is None else (playing,)))
-        if playing is not None and (step.stepped & ~playing).any():
+        if playing is not None and any_of(step.stepped & ~playing):
             step = _only(step, playing)
         stepped = self._write(step, actions, extras)
-        if step.started.any():
+        if any_of(step.started):
             begun = self._lanes[step.started if playing is None else step.started & playing]
             if len(begun):
                 self._writer.start(_pick(step.obs, begun), begun)
@@ -94,7 +94,7 @@ class Rollout:
     def _write(self, step: Step, actions: Array, extras: Columns) -> int:
         """Remembers a step of the lanes that made one; gives how many did."""
         ends, lost = (step.terminated, step.truncated), step.lost_life
-        if step.stepped.all():  # by far the most often, and nothing to pick
+        if all_of(step.stepped):  # by far the most often, and nothing to pick
             self._writer.append(actions, step.reward, *ends, step.next_obs, extras, lost_life=lost)
             return len(self._lanes)
         lanes = self._lanes[step.stepped]

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate
 from numpy.typing import NDArray
 
-from ..types import Array
+from ..types import Array, all_of, any_of
 
 
 class Lanes(SyncVectorEnv):
@@ -56,12 +56,12 @@ class Lanes(SyncVectorEnv):
 
         Raises RuntimeError for a lane whose episode is over and was not begun anew.
         """
-        if self._autoreset_envs.any():
+        if any_of(self._autoreset_envs):
             raise RuntimeError("a lane is stepped whose episode is over")
         infos: dict[str, Any] = {}
         rewards, terminations, truncations = self._rewards, self._terminations, self._truncations
         lanes = self._every
-        if playing is not None and not playing.all():
+        if playing is not None and not all_of(playing):
             rewards[...], terminations[...], truncations[...] = 0.0, False, False
             lanes = np.flatnonzero(playing).tolist()
         envs, show = self.envs, self._show

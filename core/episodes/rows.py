@@ -31,6 +31,7 @@ from ..types import (
     Columns,
     DiscreteActions,
     EnvSpec,
+    all_of,
 )
 
 BOOK: Final[Mapping[str, ArraySpec]] = {
@@ -146,7 +147,7 @@ class RowWriter:
         another writer, and where a shape is wrong.
         """
         lanes = self._lanes if lanes is None else lanes
-        if not self._mine[lanes].all():
+        if not all_of(self._mine[lanes]):
             raise ValueError(f"lane {int(lanes[~self._mine[lanes]][0])} has another writer")
         age, episode = np.zeros(len(lanes), np.int32), self._episode[lanes] + np.int32(1)
         closing = np.zeros(len(lanes), np.bool_)
@@ -172,7 +173,7 @@ class RowWriter:
         a shape is wrong; that step did not happen, and may be told again.
         """
         lanes = self._lanes if lanes is None else lanes
-        if not self._open[lanes].all():
+        if not all_of(self._open[lanes]):
             lane = int(lanes[~self._open[lanes]][0])
             raise ValueError(f"lane {lane} has no open episode: call start before append")
         extras = extras or {}
