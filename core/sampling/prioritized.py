@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptMemoryError, RunFailedError
 from ..storage.ring import RingBuffer
-from ..types import Tree
+from ..types import Tree, all_of
 from . import kernels
 from .tree import SumTree
 from .uniform import EMPTY, Draw, LegalStarts, rows_of
@@ -108,7 +108,7 @@ class Prioritized:
         if errors.shape != ids.shape or ids.ndim != 1:
             raise ValueError(f"errors {errors.shape} of units {ids.shape}")
         size: NDArray[np.float64] = np.abs(errors, dtype=np.float64)
-        if not (size <= MOST).all():
+        if not all_of(size <= MOST):
             wrong = int(np.flatnonzero(~(size <= MOST))[0])
             raise RunFailedError(f"the error of unit {ids[wrong]} is not finite: {errors[wrong]}")
         size += EPSILON
