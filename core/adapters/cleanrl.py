@@ -29,7 +29,7 @@ class ReplayBuffer:
                  device: Any = "cpu", n_envs: int = 1, optimize_memory_usage: bool = False,
                  handle_timeout_termination: bool = True, **keys: Any) -> None:  # fmt: skip
         """As CleanRL's; time-outs are told apart, and frames stored once, in any case."""
-        self._tensor = library("torch", "torch").as_tensor
+        self._tensor = library("torch").as_tensor
         self._device, self._n_step = device, keys.get("n_step", 1)
         env = env_of(observation_space, action_space)
         self.stream = Stream(env, buffer_size, n_envs, keys)

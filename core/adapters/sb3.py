@@ -53,11 +53,7 @@ class _Buffer:
 
 
 def _library(part: str) -> Any:
-    return library(f"stable_baselines3.common.{part}", "stable-baselines3")
+    return library(f"stable_baselines3.common.{part}")
 
 
-def _base() -> type:
-    return cast(type, _library("buffers").ReplayBuffer)
-
-
-__getattr__ = on_demand(__name__, "EngramReplayBuffer", _Buffer, _base)
+__getattr__ = on_demand(_Buffer, "stable_baselines3.common.buffers:ReplayBuffer")

@@ -20,8 +20,12 @@ class Slots:
 
     def take_up(self, memory: SequentialMemory) -> None:
         """Speaks of that memory from here on."""
-        self._ring, self._starts = memory.ring, memory.starts
+        self._memory, self._ring, self._starts = memory, memory.ring, memory.starts
         self._per_lane = memory.ring.plan.rows_per_lane
+
+    def __len__(self) -> int:
+        """Steps that can be read."""
+        return len(self._memory)
 
     @property
     def rew(self) -> Array:
@@ -56,6 +60,12 @@ class Slots:
     def every_slot(self) -> Indices:
         """Of all steps that can be read, by lane and age."""
         return self.slots_of(*all_starts(self._starts))
+
+    def sample_indices(self, batch_size: int | None) -> Indices:
+        """So many that the memory draws; every one there is for 0 or None."""
+        if not batch_size:
+            return self.every_slot()
+        return self.slots_of_ids(self._memory.sample(batch_size, columns=["id"])["id"])
 
     def rows_of(self, slots: Indices) -> tuple[Indices, Indices]:
         """Lanes and rows of slots."""

@@ -20,6 +20,8 @@ from .stacks import alike, find_stack, newest
 
 FLAG: Final = ArraySpec((), np.dtype(np.bool_))
 AUTORESETS: Final = ("same_step", "next_step")
+ENDS: Final = ("terminated", "truncated")
+"""How an episode ends, by the names that libraries have for it."""
 
 
 class Step(NamedTuple):
@@ -108,6 +110,20 @@ class Stream:
                 zeros = np.where(follows, zeros, self._padded(obs, follows, which))
             self._check_shifted(obs, next_obs, which)
         self._write(obs, next_obs, step, which, follows, zeros, lanes)
+
+    def extend(
+        self,
+        obs: Columns,
+        next_obs: Columns,
+        action: Array,
+        reward: Array,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+    ) -> None:
+        """Steps of all lanes, `[T, L, ...]`, one time after the other; see `add`."""
+        for at in range(len(reward)):
+            before, after = _pick(obs, at), _pick(next_obs, at)
+            self.add(before, after, action[at], reward[at], terminated[at], truncated[at])
 
     def _write(
         self,
@@ -205,5 +221,5 @@ class Stream:
         self._open, self._zeros, self._skip, self._last, self.steps = state["own"]
 
 
-def _pick(columns: Columns, lanes: NDArray[Any]) -> Columns:
-    return {name: items[lanes] for name, items in columns.items()}
+def _pick(columns: Columns, which: Any) -> Columns:
+    return {name: items[which] for name, items in columns.items()}

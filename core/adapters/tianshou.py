@@ -4,7 +4,7 @@ An index is a slot of the memory's ring. Keywords beyond the spaces are those of
 n-step returns are summed by Tianshou, and of its info and policy entries nothing is kept.
 """
 
-from typing import Any, Final, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from ..types import NEXT, OBS
 from .libraries import library, on_demand
 from .slots import Slots
 from .spaces import env_of, tell
-from .stream import Stream
-
-ENDS: Final = ("terminated", "truncated")
+from .stream import ENDS, Stream
 
 
 class _Buffer(Slots):
@@ -22,7 +20,8 @@ class _Buffer(Slots):
 
     def __init__(self, total_size: int, buffer_num: int, observation_space: Any,
                  action_space: Any, **keys: Any) -> None:  # fmt: skip
-        self._meta = _library().Batch()  # where the base looks for whatever is not there
+        # where the base looks for whatever is not there
+        self._meta = library("tianshou.data").Batch()
         self._made_of = env_of(observation_space, action_space), total_size, buffer_num, keys
         self.maxsize, self.buffer_num = total_size, buffer_num
         self.reset()
@@ -31,9 +30,6 @@ class _Buffer(Slots):
         self.stream, self._nan = Stream(*self._made_of), False
         self.take_up(self.stream.memory)
         self._returns = np.zeros(self.buffer_num)
-
-    def __len__(self) -> int:
-        return len(self.stream.memory)
 
     def hasnull(self) -> bool:
         return self._nan
@@ -48,27 +44,16 @@ class _Buffer(Slots):
         self._returns[lanes] = reward + np.where(steps == 1, 0, self._returns[lanes])
         return slots, self._returns[lanes] * over, steps * over, first
 
-    def sample_indices(self, batch_size: int | None) -> Any:
-        if not batch_size:
-            return self.every_slot()
-        return self.slots_of_ids(self.stream.memory.sample(batch_size, columns=["id"])["id"])
-
     def sample(self, batch_size: int | None) -> tuple[Any, Any]:
         indices = self.sample_indices(batch_size)
         return self[indices], indices
 
     def __getitem__(self, index: Any) -> Any:
         slots = self.every_slot()[index] if isinstance(index, slice) else np.asarray(index)
-        batch, kind = self.stream.read(*self.rows_of(slots)), _library().Batch
+        batch, kind = self.stream.read(*self.rows_of(slots)), library("tianshou.data").Batch
         known = {key: getattr(self, key)[slots] for key in ("rew", "done", *ENDS)}
         told = {"obs": batch[OBS], "obs_next": batch[NEXT + OBS], "act": batch["action"]}
         return kind(**told, **known, info=kind(), policy=kind())
 
 
-def _library() -> Any:
-    return library("tianshou.data", "tianshou")
-
-
-__getattr__ = on_demand(
-    __name__, "EngramReplayBuffer", _Buffer, lambda: cast(type, _library().ReplayBufferManager)
-)
+__getattr__ = on_demand(_Buffer, "tianshou.data:ReplayBufferManager")

@@ -4,16 +4,14 @@ It takes and gives TensorDicts as TorchRL's collectors and losses do. Keywords b
 those of `keys.KEYS`.
 """
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from ..errors import UsageError
-from ..types import NEXT, OBS, Array, ArraySpec, ContinuousActions, DiscreteActions, EnvSpec
+from ..types import NEXT, OBS, Array
+from .actions import env_like
 from .libraries import library
-from .stream import Stream
-
-ENDS: Final = ("terminated", "truncated")
+from .samples import outcome
+from .stream import ENDS, Stream
 
 
 class EngramReplayBuffer:
@@ -35,24 +33,19 @@ class EngramReplayBuffer:
     def extend(self, data: Any) -> None:
         """Steps `[T]`, or `[L, T]` of L lanes, in the order of time; see `Stream.add`."""
         steps = data.reshape(self._lanes, -1).cpu()
-        told = [steps[name].numpy() for name in (self._name, "action")]
-        told += [steps["next", name].numpy() for name in (self._name, "reward", *ENDS)]
-        stream = self.stream or self._begun(*(part[0, 0] for part in told[:2]))
-        for at in range(steps.shape[1]):
-            obs, action, after, *rest = (part[:, at] for part in told)
-            reward, ended, cut = (part.reshape(-1) for part in rest)
-            chosen = action.argmax(-1) if self._one_hot else action
-            stream.add({OBS: obs}, {OBS: after}, chosen, reward, ended, cut & ~ended)
+        names = self._name, "action", *(("next", told) for told in (self._name, "reward", *ENDS))
+        obs, action, last, *rest = (steps[name].numpy().swapaxes(0, 1) for name in names)
+        stream = self.stream or self._begun(obs[0, 0], action[0, 0])
+        reward, ended, cut = (part.reshape(part.shape[:2]) for part in rest)
+        actions = self._form.held(action)
+        stream.extend({OBS: obs}, {OBS: last}, actions, reward, ended, cut & ~ended)
 
     def add(self, step: Any) -> None:
         """One step of each lane: `[]`, or `[L]`."""
         self.extend(step)
 
     def _begun(self, obs: Array, action: Array) -> Stream:
-        self._one_hot, self._kind = self._actions is not None and action.ndim > 0, action.dtype
-        bounds = (-1.0,) * action.size, (1.0,) * action.size
-        actions = DiscreteActions(self._actions) if self._actions else ContinuousActions(*bounds)
-        env = EnvSpec({OBS: ArraySpec(obs.shape, obs.dtype)}, actions)
+        env, self._form = env_like(obs, action, self._actions)
         self.stream = Stream(env, self._size, self._lanes, self._keys)
         return self.stream
 
@@ -62,10 +55,6 @@ class EngramReplayBuffer:
         if self.stream is None or size is None:
             raise ValueError("sample after extend, and with a batch_size")
         batch = self.stream.sample(size)
-        action, ended = batch["action"], (batch["discount"] == 0)[:, None]
-        if self._one_hot:
-            action = np.eye(self._actions or 0, dtype=self._kind)[action]
-        following = {self._name: batch[NEXT + OBS], "reward": batch["reward"][:, None]}
-        following |= {"done": ended, "terminated": ended, "truncated": np.zeros_like(ended)}
-        told = {self._name: batch[OBS], "action": action, "next": following}
+        after = {self._name: batch[NEXT + OBS], **outcome(batch)}
+        told = {self._name: batch[OBS], "action": self._form.told(batch["action"]), "next": after}
         return self._library.TensorDict(told, batch_size=[size])

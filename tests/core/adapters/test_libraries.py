@@ -12,9 +12,20 @@ import pytest
 import core.adapters.sb3
 import core.adapters.tianshou
 from core.adapters.libraries import library
+from core.adapters.torchrl import EngramReplayBuffer
 from core.errors import UsageError
+from tests.harness import ROOT
 
+ADAPTERS = ("cleanrl", "sb3", "tianshou", "torchrl")
+"""Modules that stand in for a library's own replay buffer."""
+MOST_LINES = 60
 PIXELS = gym.spaces.Box(0, 255, (4, 20, 20), np.uint8)
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_is_a_page(name):
+    text = (ROOT / "core" / "adapters" / f"{name}.py").read_text()
+    assert 20 < len(text.splitlines()) <= MOST_LINES
 
 
 @pytest.mark.parametrize(
@@ -28,6 +39,12 @@ def test_a_library_that_is_not_there_is_named_with_its_command(module, install, 
         found.EngramReplayBuffer  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'Engram'"):
         found.Engram  # noqa: B018
+
+
+def test_a_package_of_another_name_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensordict", None)
+    with pytest.raises(UsageError, match=r"^tensordict is not installed: pip install torchrl$"):
+        EngramReplayBuffer(10)
 
 
 def test_what_a_library_lacks_itself_is_not_taken_for_it(tmp_path, monkeypatch):

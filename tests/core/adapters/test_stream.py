@@ -230,6 +230,23 @@ def test_wrong_keys_are_refused_in_a_line(keys, message):
     assert "\n" not in str(refused.value)
 
 
+def test_steps_over_time_are_those_told_one_by_one():
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(9, 2, 3)).astype(np.float32)  # time, lanes
+    action, reward = rng.integers(0, 5, (8, 2)), rng.normal(size=(8, 2))
+    ended, cut = rng.random((2, 8, 2)) < 0.2
+    cut &= ~ended
+    one, other = (Stream(spec_of(obs[0, 0]), 60, 2, {"seed": 0}) for _ in range(2))
+    one.extend({"obs": obs[:-1]}, {"obs": obs[1:]}, action, reward, ended, cut)
+    for at in range(8):
+        told = action[at], reward[at], ended[at], cut[at]
+        other.add({"obs": obs[at]}, {"obs": obs[at + 1]}, *told)
+    assert one.steps == other.steps == 8
+    assert len(one.memory) == 16
+    mine, theirs = one.sample(64), other.sample(64)
+    assert all((mine[name] == theirs[name]).all() for name in mine)
+
+
 def test_another_dtype_or_shape_is_refused():
     stream, loop = make()
     obs = loop.reset()
