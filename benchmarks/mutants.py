@@ -32,6 +32,8 @@ SKIPPED = frozenset(
     }
 )
 ANNOTATION = "_BitOr_"  # nearly all of them are `X | None`, which any import notices
+WRAPS = "ignore:overflow encountered:RuntimeWarning"
+"""Whole numbers that wrap, as compiled loops mean them to, warn where no compiler is on."""
 LEFT_OUT = frozenset({".git", ".venv", ".bench", "runs", ".hypothesis", "__pycache__"})
 
 
@@ -74,17 +76,28 @@ def survives(copy: Path, mutant: Mutant, text: str, tests: Sequence[str], second
     target = copy / mutant.file.relative_to(ROOT)
     original = target.read_text()
     target.write_text(text)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        return passes(copy, tests, seconds)
+    finally:
+        target.write_text(original)
+
+
+def passes(copy: Path, tests: Sequence[str], seconds: float) -> bool:
+    """Whether the tests pass on a copy of the tree, in time."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-W", WRAPS]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
-            command, check=False, cwd=copy, env=environment, capture_output=True, timeout=seconds
+            [*command, *tests],
+            check=False,
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            timeout=seconds,
         )
-        return done.returncode == 0
     except subprocess.TimeoutExpired:
         return False
-    finally:
-        target.write_text(original)
+    return done.returncode == 0
 
 
 def difference(mutant: Mutant, text: str) -> str:
@@ -110,6 +123,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, ignore=lambda _, names: LEFT_OUT & set(names))
+        if not passes(copy, options.tests, options.seconds):
+            parser.error("the tests fail, or take too long, before anything is broken")
         for mutant in mutants:
             text = mutated(mutant)
             if text is None or text == mutant.file.read_text():

@@ -53,6 +53,29 @@ def fetch_rows(records: Numbers, stride: int, slot: int, count: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def count_starts(
+    heads: Numbers, tails: Numbers, per_lane: int, reach: int, episode: Numbers, closing: Numbers,
+    age: Numbers,
+) -> int:  # fmt: skip
+    """How many rows are starts: candidates but closing rows and those whose stack the tail cut.
+
+    Closing rows are counted by `episode`, the number of those before, which may have wrapped.
+    """
+    total = 0
+    for lane in range(len(heads)):
+        tail, newest, base = tails[lane], heads[lane] - 1, lane * per_lane
+        if newest > tail:
+            ends = episode[base + newest % per_lane] - episode[base + tail % per_lane]
+            total += newest - tail - np.int32(ends)
+            for row in range(tail, min(tail + reach, newest)):
+                slot = base + row % per_lane
+                back: Numbers = min(np.int64(age[slot]), reach)
+                if not closing[slot] and row - back < tail:
+                    total -= 1
+    return total
+
+
+@njit(cache=True, nogil=True)
 def count_candidates(heads: Numbers, tails: Numbers, ends: Numbers) -> int:
     """How many rows of the lanes up to each have a step: all but a lane's newest; gives the sum."""
     total = 0

@@ -59,6 +59,10 @@ class FrameStack:
             stacks[name] = frames[0][:, None].copy()
         return stacks
 
+    def padding(self, lane: int) -> int:
+        """How many frames of a lane's newest stack are its episode's first one, repeated."""
+        return max(self._window - 1 - int(self._age[lane]), 0)
+
     def state(self) -> Tree:
         """Everything that changes, copied."""
         # by place, since a column's name may hold a slash, and a name in a tree may not

@@ -16,13 +16,14 @@ class TransitionStarts:
     """
 
     def __init__(self, ring: Rows, window: int) -> None:
-        from .kernels import find_starts  # numba is loaded where a memory is made, and not before
+        from . import kernels  # numba is loaded where a memory is made, and not before
 
         self._ring = ring
         self._reach = window - 1
-        self._find = find_starts
+        self._find, self._count = kernels.find_starts, kernels.count_starts
         self._per_lane = ring.plan.rows_per_lane
         self._books = *ring.packed, ring.book("closing"), ring.book("age")
+        self._ends = ring.book("episode"), *self._books[2:]
 
     def __reduce__(self) -> Any:
         return TransitionStarts, (self._ring, self._reach + 1)  # the books are where the ring is
@@ -54,25 +55,5 @@ class TransitionStarts:
 
     def __len__(self) -> int:
         """Candidates less closing rows (which `episode` counts) and stacks cut by the tail."""
-        lanes = np.flatnonzero(self._ring.heads)
-        tails, newest = self._ring.tails[lanes], self._ring.heads[lanes] - 1
-        oldest_episode = self._ring.gather("episode", self._ring.where(lanes, tails))
-        newest_episode = self._ring.gather("episode", self._ring.where(lanes, newest))
-        closings = (newest_episode - oldest_episode).astype(np.int64)  # right when it wraps too
-        return int((newest - tails - closings).sum()) - self._cut(lanes, tails, newest)
-
-    def _cut(
-        self,
-        lanes: NDArray[np.int64],
-        tails: NDArray[np.int64],
-        newest: NDArray[np.int64],
-    ) -> int:
-        """Steps at the tail that are still held, but whose stack is not."""
-        if self._reach == 0:
-            return 0
-        ahead = tails[:, None] + np.arange(self._reach)
-        candidate = ahead < newest[:, None]
-        rows = np.minimum(ahead, newest[:, None])
-        legal = self.legal(lanes[:, None], rows)
-        closing = self._ring.gather("closing", self._ring.where(lanes[:, None], rows))
-        return int((candidate & ~legal & ~closing).sum())
+        ring = self._ring
+        return int(self._count(ring.heads, ring.tails, self._per_lane, self._reach, *self._ends))

@@ -78,6 +78,28 @@ def test_only_errors_of_the_oldest_count() -> None:
     assert memory._kept["capacity"].rows == 700
 
 
+@pytest.mark.parametrize("lane", [0, 1])
+def test_of_two_lanes_each_has_its_half_of_the_oldest(lane: int) -> None:
+    memory = memory_of(1_000, lanes=2, **KEYS)
+    writer, no = memory.writer(), np.zeros(2, np.bool_)
+    obs = {"obs": np.zeros(2, np.float32)}
+    writer.start(obs)
+    for _ in range(499):
+        writer.append(np.zeros(2, int), np.zeros(2), no, no, obs)
+    memory.sample(1)
+    units = np.arange(0, 499, 7) + lane * 2**40
+    for batch in range(16):  # the oldest 50 of the lane err ever less, all others ever more
+        oldest = units % 2**40 < 50
+        memory.feedback(units, np.where(oldest, 3.0 - batch // 4, 99.0 * batch))
+    assert memory._kept["capacity"].rows == 700
+
+
+def test_with_fewer_rows_than_a_step_it_grows() -> None:
+    memory = memory_of(1_000, **KEYS)
+    play(memory, np.zeros(60), length=2_000)
+    assert [tell(memory, error) for error in (5.0, 4.0)] == [1_000, 161], "61 held, and a step"
+
+
 def test_a_saved_one_goes_on() -> None:
     memory, other = memory_of(1_000, **KEYS), memory_of(1_000, **KEYS)
     play(memory, np.zeros(1_100), length=30)

@@ -15,6 +15,7 @@ from core.memory import MemoryContext
 from core.memory_log import MemoryLog
 from core.options import SharedOptions
 from core.sampling.layout import strata_bytes, tree_bytes
+from core.sampling.mixture import Mixture
 from core.sampling.uniform import all_starts
 from tests.conftest import examples
 from tests.oracles.test_sequential_oracle import LIVES, SHORT
@@ -64,6 +65,52 @@ def test_each_part_has_its_share_and_weights_are_those_of_the_mixture() -> None:
         assert abs(counts[name] / drawn - share) < 0.01
     error = np.std(means) / math.sqrt(len(means))
     assert abs(np.mean(means) - x[rows].mean()) < 4 * error < 0.1
+
+
+@examples(200)
+@given(
+    size=st.integers(0, 40),
+    place=st.floats(0, 1, exclude_max=True),
+    shares=st.lists(st.floats(0.01, 1), min_size=1, max_size=4),
+)
+def test_a_share_is_whole_but_for_one_unit_which_is_drawn(size, place, shares) -> None:
+    total = sum(shares)
+    named = {str(number): share / total for number, share in enumerate(shares)}
+    mixture = Mixture(dict.fromkeys(named), named)
+    counts = mixture._counts(size, place)
+    assert sum(counts) == size and min(counts) >= 0
+    points = np.arange(size) + place
+    ends = np.cumsum([*named.values()]) * size
+    for number, end in enumerate(ends[:-1]):
+        if not np.isclose(points, end, rtol=1e-9).any():  # on a bound rounding decides
+            assert sum(counts[: number + 1]) == (points < end).sum()
+
+
+def test_the_unit_that_is_drawn_comes_as_often_as_the_rest_of_the_share() -> None:
+    shares = {"a": 0.3, "b": 0.25, "c": 0.45}
+    mixture = Mixture(dict.fromkeys(shares), shares)
+    counts = np.array([mixture._counts(7, (at + 0.5) / 1_000) for at in range(1_000)])
+    np.testing.assert_allclose(counts.mean(axis=0), 7 * np.array([*shares.values()]), atol=0.002)
+
+
+def test_units_are_counted_once_a_batch() -> None:
+    memory = mixed()
+    play(memory, np.zeros(300), length=30)
+    starts, asked = memory.starts, []
+
+    class Asked:
+        legal, locate = starts.legal, starts.locate
+
+        def __len__(self) -> int:
+            asked.append("len")
+            return len(starts)
+
+        def spans(self):
+            asked.append("spans")
+            return starts.spans()
+
+    memory._sampler.draw(Asked(), 32, np.random.default_rng(0))
+    assert sorted(asked) == ["len", "spans"]
 
 
 def counting(draw, counts: dict, name: str):

@@ -111,3 +111,19 @@ def test_the_same_generator_draws_the_same_and_another_does_not() -> None:
     )
     assert one == two
     assert one != other
+
+
+@pytest.mark.parametrize("size", [1, 9, 32, 320])
+def test_each_round_tries_a_few_more_than_are_missing(size: int) -> None:
+    class Watched(Some):
+        def locate(self, spread, size):
+            tried.append((len(spread), size))
+            return super().locate(spread, size)
+
+    spans = [(0, 50), (100, 50)]
+    half = {pair for pair in everything(spans) if pair[1] % 2}
+    tried: list[tuple[int, int]] = []
+    drawn(Watched(spans, half), size)
+    assert tried[0][1] == size
+    for count, missing in tried:
+        assert missing + missing // 20 < count <= missing + missing // 10 + 3
