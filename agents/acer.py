@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from core.agent import AgentContext, Metrics
 from core.episodes.stacking import FrameStack
-from core.memories.episodic import EpisodicMemory
-from core.memory import Memory
+from core.memory import Memory, Newest
 from core.schedules import Linear
 from core.seeding import generator_state, restore_generator
 from core.types import Array, ArraySpec, Batch, Columns, DiscreteActions, EnvSpec, Tree
@@ -40,6 +39,8 @@ POLICY = "policy"
 class ACERActor(StackingActor):
     """Draws actions from the policy, and hands on the distribution it drew them from."""
 
+    meaning = "probability"
+
     def __init__(
         self, network: nn.Module, env: EnvSpec, stacks: FrameStack, rng: np.random.Generator
     ) -> None:
@@ -47,16 +48,22 @@ class ACERActor(StackingActor):
         self._network = network
         self._device = next(network.parameters()).device
 
-    @torch.inference_mode()
     def act(
         self, obs: Columns, first: NDArray[np.bool_], step: int, *, explore: bool
     ) -> tuple[Array, Columns]:
         """See `Actor.act`; without exploration the likeliest action."""
-        log_policy, _ = self._network(to_tensors(self._stacks.push(obs, first), self._device))
-        policy = log_policy.exp().cpu().numpy()
-        if not explore:
-            return policy.argmax(axis=1), {}
-        return draw_actions(policy, self._rng), {POLICY: policy}
+        stacks = self._stacks.push(obs, first)
+        policy = self.values_of(stacks)
+        actions = draw_actions(policy, self._rng) if explore else policy.argmax(axis=1)
+        self._seen = stacks, actions
+        return actions, {POLICY: policy} if explore else {}
+
+    @torch.inference_mode()
+    def values_of(self, stacks: Columns) -> Array:
+        """See `StackingActor.values_of`: the policy."""
+        log_policy, _ = self._network(to_tensors(stacks, self._device))
+        policy: Array = log_policy.exp().cpu().numpy()
+        return policy
 
     def take(self, weights: Tree) -> None:
         """See `Actor.take`."""
@@ -126,11 +133,10 @@ class ACERAgent:
 
         The metrics are those of the on-policy update. See `Agent.learn`.
         """
-        trajectories = cast(EpisodicMemory, memory)
-        metrics = self._update(trajectories.latest())
+        metrics = self._update(cast(Newest, memory).latest())
         if memory.ready(max(self._options.replay_start, self._shared.batch_size)):
             for _ in range(self._rng.poisson(self._options.replay_ratio)):
-                self._update(trajectories.sample(self._shared.batch_size))
+                self._update(memory.sample(self._shared.batch_size))
         return metrics
 
     def _update(self, batch: Batch) -> Metrics:

@@ -1,7 +1,7 @@
 """Memory: what every kind promises, and the parts they share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -49,6 +49,9 @@ class MemoryContext:
 
     progress: Callable[[], float] = lambda: 0.0
     """Share of the run that is over."""
+
+    unit: Unit | None = None
+    """What `sample` is to give, of what the kind can; None: `Memory.gives`."""
 
 
 class Plan(Protocol):
@@ -100,6 +103,13 @@ class Writer(Protocol):
         """One step of each lane, `[L, ...]`."""
 
 
+class Newest(Protocol):
+    """A memory of trajectories that knows the newest steps."""
+
+    def latest(self, columns: Sequence[str] | None = None) -> Batch:
+        """Each lane's newest `trajectory_length` steps, cut where episodes end; none is drawn."""
+
+
 class Memory(ABC):
     """What the runtime writes and an agent learns from.
 
@@ -108,6 +118,9 @@ class Memory(ABC):
     """
 
     gives: ClassVar[Unit]
+    also: ClassVar[tuple[Unit, ...]] = ()
+    """What `sample` can give instead, where the context says so."""
+
     Options: ClassVar[type[MemoryOptions]] = MemoryOptions
 
     @classmethod
@@ -131,6 +144,11 @@ class Memory(ABC):
     def most_units(cls, options: MemoryOptions, shared: SharedOptions) -> int:
         """The greatest `len` that such a memory can have."""
         return options.memory_limit
+
+    @classmethod
+    def given(cls, reads: Collection[Unit]) -> Unit | None:
+        """The unit for an agent that reads those; None where this kind has none of them."""
+        return next((unit for unit in (cls.gives, *cls.also) if unit in reads), None)
 
     def __init__(self, options: MemoryOptions, context: MemoryContext) -> None:
         self._rng = context.rng

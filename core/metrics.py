@@ -73,6 +73,14 @@ class Running:
         self.low = min(self.low, float(finite.min()))
         self.high = max(self.high, float(finite.max()))
 
+    def merge(self, other: "Running") -> None:
+        """Folds in what another stream was."""
+        if not other.count:
+            return
+        self.count += other.count
+        self.mean += (other.mean - self.mean) * other.count / self.count
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+
 
 @dataclass
 class Episodes:
@@ -104,10 +112,14 @@ class Episodes:
         return ended
 
     def _finish(self, lane: int) -> None:
-        self.finished += 1
-        self.returns.append(float(self.open_return[lane]))
-        self.lengths.append(int(self.open_length[lane]))
+        self.count(float(self.open_return[lane]), int(self.open_length[lane]))
         self.open_return[lane], self.open_length[lane] = 0.0, 0
+
+    def count(self, earned: float, length: int) -> None:
+        """Counts an episode that ended."""
+        self.finished += 1
+        self.returns.append(earned)
+        self.lengths.append(length)
 
     def forget(self, lanes: Array) -> None:
         """Forgets the open episodes of some lanes: they were broken off, and others begin."""

@@ -5,9 +5,9 @@ of the chosen components with the run's own. `SharedOptions` holds the keys that
 them reads, so that each key is declared once.
 """
 
-from typing import Any
+from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Options(BaseModel):
@@ -56,9 +56,40 @@ class SharedOptions(Options):
     )
 
 
+PARALLEL: Final = ("num_collectors", "lockstep", "max_policy_lag", "max_restarts", "env_timeout")
+
+
 class LoopOptions(SharedOptions):
     """Keys of the training loop. Intervals count env steps over all lanes; 0 means never."""
 
+    runtime: Literal["serial", "parallel"] = option(
+        "serial",
+        help="serial: all in one process; parallel: environments are stepped by processes of their "
+        "own, while this one learns",
+    )
+    num_collectors: int = option(
+        1, ge=1, unit="processes", changes=True, help="parallel: they share num_envs evenly"
+    )
+    lockstep: bool = option(
+        False,
+        help="parallel: all wait for each other before every step; slower, and the same every time",
+    )
+    max_policy_lag: int = option(
+        1,
+        ge=1,
+        unit="steps of every env",
+        help="parallel: how far ahead of the slowest they may be",
+    )
+    max_restarts: int = option(
+        0, ge=0, unit="restarts", changes=True, help="parallel: of collectors that fail, in a run"
+    )
+    env_timeout: int = option(
+        60,
+        ge=0,
+        unit="seconds",
+        changes=True,
+        help="parallel: a step that takes longer hangs; 0: none",
+    )
     train_interval: int = option(
         1, ge=1, unit="env steps", help="learning comes after so many steps"
     )
@@ -105,3 +136,16 @@ class LoopOptions(SharedOptions):
     log_freq: int = option(
         500, ge=1, unit="env steps", changes=True, help="between two rows of progress.csv"
     )
+
+    @model_validator(mode="after")
+    def _collectors(self) -> Self:
+        if self.runtime == "serial":
+            for key in PARALLEL:
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(f"{key} with runtime parallel alone")
+        elif self.num_envs % self.num_collectors:
+            raise ValueError(
+                f"a num_collectors that divides num_envs {self.num_envs}, "
+                f"which {self.num_collectors} does not"
+            )
+        return self

@@ -1,8 +1,9 @@
 """Collecting: an actor steps an environment, a writer remembers."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,46 @@ from .envs.base import Env, Step
 from .memory import Writer
 from .metrics import Episodes
 from .types import Array, Columns, Tree, all_of, any_of
+from .view import Seeing, View
+
+
+class MakePlayer(Protocol):
+    """Builds what plays: an environment of so many lanes, and who acts in them."""
+
+    def __call__(self, lanes: int, branch: tuple[int, ...]) -> tuple[Env, Actor]:
+        """`branch` is where its draws come from in the seed tree. Raises UsageError."""
+
+
+class Collecting(Protocol):
+    """Whatever steps the environments of a run and remembers what happened."""
+
+    episodes: Episodes
+    waiting: bool
+    """Whether no lane plays: the actor has nothing to play before the agent learns."""
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Begins the first episode of every lane; before the first step."""
+
+    def state(self) -> Tree:
+        """All that the next step follows from, copied; not the memory, nor the weights."""
+
+    def resume(self, state: Tree, seeds: Sequence[int]) -> bool:
+        """Goes on from a saved state, in place of `begin`; gives whether it does so exactly."""
+
+    def step(self, clock: int) -> int:
+        """More steps; gives how many there were."""
+
+    def still(self) -> AbstractContextManager[None]:
+        """While entered, nothing is written."""
+
+    def check(self) -> None:
+        """Asked now and then while nobody asks for a step; raises RunFailedError for what broke."""
+
+    def summary(self) -> dict[str, float]:
+        """Its part of `result.json`."""
+
+    def close(self) -> None:
+        """Ends it."""
 
 
 class Rollout:
@@ -33,6 +74,10 @@ class Rollout:
         self._obs = self._env.reset(seeds)
         self._first = np.ones_like(self._first)
         self._writer.start(self._obs)
+
+    def view(self) -> View | None:
+        """What the actor saw and did last, and made of it; None where it does not say."""
+        return self._actor.view() if isinstance(self._actor, Seeing) else None
 
     def state(self) -> Tree:
         """All that the next step follows from, copied; not the memory, nor the weights.
@@ -90,6 +135,20 @@ class Rollout:
         self.episodes.record(step)
         self._obs, self._first = step.obs, step.started
         return stepped
+
+    def still(self) -> AbstractContextManager[None]:
+        """See `Collecting.still`: it steps only where it is told to."""
+        return nullcontext()
+
+    def check(self) -> None:
+        """See `Collecting.check`."""
+
+    def summary(self) -> dict[str, float]:
+        """See `Collecting.summary`."""
+        return {}
+
+    def close(self) -> None:
+        """See `Collecting.close`; the environment is its maker's."""
 
     def _write(self, step: Step, actions: Array, extras: Columns) -> int:
         """Remembers a step of the lanes that made one; gives how many did."""

@@ -16,7 +16,7 @@ from .memory import Memory
 from .memory_log import MemoryLog
 from .options import LoopOptions
 from .recorder import Recorder
-from .rollout import Rollout
+from .rollout import Collecting
 from .row_memory import RingMemory
 from .run_folder import RunFolder
 from .train import Parts
@@ -35,7 +35,7 @@ class Saver:
     """Writes checkpoints of a run."""
 
     parts: Parts
-    rollout: Rollout
+    rollout: Collecting
     recorder: Recorder
     log: MemoryLog | None
 
@@ -46,11 +46,12 @@ class Saver:
     def save(self) -> None:
         """Saves everything that the run goes on from, and adds up how long that takes."""
         begun = time.perf_counter()
-        state: dict[str, Any] = {"rollout": self.rollout.state()}
-        if self.log is not None:
-            self.log.commit({"step": self.parts.clock.step})
-        elif not isinstance(self.parts.memory, RingMemory):
-            state["memory"] = self.parts.memory.state()
+        with self.rollout.still():
+            state: dict[str, Any] = {"rollout": self.rollout.state()}
+            if self.log is not None:
+                self.log.commit({"step": self.parts.clock.step})
+            elif not isinstance(self.parts.memory, RingMemory):
+                state["memory"] = self.parts.memory.state()
         self.recorder.save(state)
         self.recorder.save_seconds += time.perf_counter() - begun
 

@@ -11,7 +11,7 @@ from .evaluate import Evaluation, evaluate
 from .memory import Memory
 from .options import LoopOptions
 from .recorder import Recorder
-from .rollout import Rollout
+from .rollout import Collecting, MakePlayer
 from .schedules import Clock, Every
 from .seeding import SeedTree
 from .voice import Voice
@@ -38,6 +38,8 @@ class Parts(Players):
     memory: Memory
     notes: tuple[str, ...] = ()
     """What is said before the first step: what the run will take and hold."""
+    make_player: MakePlayer | None = None
+    """Builds what a collector plays with, where the run has collectors."""
 
 
 class Saves(Protocol):
@@ -92,7 +94,7 @@ def eval_lanes(options: LoopOptions) -> int:
 
 def train(
     parts: Parts,
-    rollout: Rollout,
+    rollout: Collecting,
     options: LoopOptions,
     recorder: Recorder,
     stop: Callable[[], bool],
@@ -121,13 +123,13 @@ def train(
             recorder.broken_off = seen  # a run that goes on from here looks first
             break
         if log_due.due(clock.step):
-            recorder.log(rollout.episodes)
+            recorder.log(rollout.episodes, rollout)
         if save_due.due(clock.step) or saver.save_due():
             saver.save()
     if recorder.checkpoint_step != clock.step:
         saver.save()  # before the last row, which a run that goes on from here would not have
     if recorder.logged_step != clock.step:
-        recorder.log(rollout.episodes)
+        recorder.log(rollout.episodes, rollout)
     judge.close()
 
 

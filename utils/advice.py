@@ -35,9 +35,9 @@ def advice(settings: Settings, context: MemoryContext, holds: Holds) -> str:
         return size_of(keeper.plan(options, context).bytes_full)
 
     try:
-        if keeper.gives is Unit.TRANSITIONS:
+        if context.unit is Unit.TRANSITIONS:
             return f"capacity: {of_transitions(context, takes)}"
-        if keeper.gives is Unit.TRAJECTORIES:
+        if context.unit is Unit.TRAJECTORIES:
             return f"capacity: {of_trajectories(holds, takes)}"
         return of_candidates(settings, takes)
     except UsageError:  # more environments than such sizes have rows for

@@ -1,14 +1,14 @@
 """Putting a row together: what cannot work is refused, then the parts are built."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from core.agent import Agent, AgentContext
+from core.agent import Actor, Agent, AgentContext
 from core.envs.base import Env
 from core.errors import UsageError
-from core.memory import MemoryContext
+from core.memory import Memory, MemoryContext
 from core.schedules import Clock
 from core.seeding import SeedTree
 from core.train import Parts, Players
@@ -23,14 +23,13 @@ from .settings import Settings
 
 def check(settings: Settings) -> None:
     """Refuses, before anything is built, what cannot work together."""
-    run, agent = settings.run, settings.agent
-    keeper = resolve_name(component("memory_type", run.memory_type).target)
-    gives = keeper.gives
-    if gives not in agent.reads:
-        fitting = _names(MEMORIES, lambda entry: resolve_name(entry.target).gives in agent.reads)
+    run, agent, keeper = settings.run, settings.agent, _keeper(settings)
+    if keeper.given(agent.reads) is None:
+        fitting = _names(MEMORIES, lambda entry: resolve_name(entry.target).given(agent.reads))
+        gives = _units((keeper.gives, *keeper.also))
         raise UsageError(
             f"agent '{run.agent_type}' reads {_units(agent.reads)}, and memory "
-            f"'{run.memory_type}' gives {gives.value}; fitting memories: {fitting}"
+            f"'{run.memory_type}' gives {gives}; fitting memories: {fitting}"
         )
     if agent.models and ":" not in run.model_type and run.model_type not in agent.models:
         raise UsageError(
@@ -39,6 +38,10 @@ def check(settings: Settings) -> None:
         )
     agent.check(run, keeper.most_units(settings.memory, run))
     agent.check_memory(settings.memory)
+    if run.runtime == "parallel" and getattr(settings.memory, "storage", "") != "shared":
+        raise UsageError(
+            "runtime parallel needs a memory that processes share: set --storage shared"
+        )
     _check_reach(run, keeper.most_units(settings.memory, run))
 
 
@@ -75,19 +78,32 @@ def make_env(settings: Settings, lanes: int) -> Env:
     return env
 
 
+def make_agent(settings: Settings, context: AgentContext) -> Agent:
+    """The row's agent and its network; the same seed makes the same weights."""
+    run = settings.run
+    prepare_torch(run, context.seeds)
+    network = resolve_name(component("model_type", run.model_type).target)
+    model = network(settings.model, context.env, run.window_length)
+    learner = resolve_name(component("agent_type", run.agent_type).target)
+    agent: Agent = learner(settings.agent, context, model)
+    return agent
+
+
+def make_player(settings: Settings, lanes: int, branch: tuple[int, ...]) -> tuple[Env, Actor]:
+    """See `MakePlayer`: what a process of a row's run plays with."""
+    env, seeds = make_env(settings, lanes), SeedTree(settings.run.seed)
+    agent = make_agent(settings, AgentContext(env.spec, settings.run, seeds, Clock()))
+    return env, agent.actor(lanes, seeds.generator("explore", *branch), weights=agent.weights())
+
+
 def prepare(settings: Settings) -> tuple[Players, MemoryContext]:
     """Builds a checked row but for its memory, and what that is built from. Raises UsageError."""
     check(settings)
     run, seeds, clock = settings.run, SeedTree(settings.run.seed), Clock()
     env = make_env(settings, run.num_envs)
     check_actions(settings, env.spec)
-    prepare_torch(run, seeds)
-    network = resolve_name(component("model_type", run.model_type).target)
-    model = network(settings.model, env.spec, run.window_length)
     voice = Voice()
-    own = AgentContext(env.spec, run, seeds, clock, voice)
-    learner = resolve_name(component("agent_type", run.agent_type).target)
-    agent: Agent = learner(settings.agent, own, model)
+    agent = make_agent(settings, AgentContext(env.spec, run, seeds, clock, voice))
     players = Players(
         env=env,
         make_eval_env=partial(make_env, settings),
@@ -98,7 +114,8 @@ def prepare(settings: Settings) -> tuple[Players, MemoryContext]:
     )
     rng = seeds.generator("sampler")
     context = MemoryContext(env.spec, run, rng, agent.extras(), agent.parameters)
-    return players, replace(context, progress=lambda: clock.step / run.steps)
+    unit = _keeper(settings).given(settings.agent.reads)
+    return players, replace(context, progress=lambda: clock.step / run.steps, unit=unit)
 
 
 def build(settings: Settings, place: Callable[[], Path] | None = None) -> Parts:
@@ -111,14 +128,14 @@ def build(settings: Settings, place: Callable[[], Path] | None = None) -> Parts:
         plan, context = plan_run(settings, players, context)
         if not plan.fits:
             raise UsageError(plan.refusal())
-        keeper = resolve_name(component("memory_type", settings.run.memory_type).target)
         if place is not None and getattr(settings.memory, "storage", "") == "disk":
             context = replace(context, folder=place())
-        memory = keeper(settings.memory, context)
+        memory = _keeper(settings)(settings.memory, context)
     except (UsageError, MemoryError) as error:
         players.env.close()
         raise UsageError(str(error)) from None
-    return Parts(**vars(players), memory=memory, notes=tuple(plan.lines()))
+    notes, player = tuple(plan.lines()), partial(make_player, settings)
+    return Parts(**vars(players), memory=memory, notes=notes, make_player=player)
 
 
 def prepare_torch(run: RunOptions, seeds: SeedTree) -> None:
@@ -133,9 +150,14 @@ def prepare_torch(run: RunOptions, seeds: SeedTree) -> None:
         raise UsageError(f"device '{run.device}' is not there; set --device cpu") from None
 
 
-def _names(table: Mapping[str, Component], fits: Callable[[Component], bool]) -> str:
+def _keeper(settings: Settings) -> type[Memory]:
+    found: type[Memory] = resolve_name(component("memory_type", settings.run.memory_type).target)
+    return found
+
+
+def _names(table: Mapping[str, Component], fits: Callable[[Component], object]) -> str:
     return ", ".join(name for name, entry in table.items() if fits(entry)) or "none"
 
 
-def _units(units: frozenset[Unit]) -> str:
+def _units(units: Collection[Unit]) -> str:
     return " or ".join(sorted(unit.value for unit in units))

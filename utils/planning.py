@@ -47,7 +47,7 @@ def plan_run(
         tier=getattr(options, "storage", "heap"),
         machine=machine,
         max_num_envs=most_envs(options, make, machine, run.num_envs),
-        holds=_holds(settings, plan, seen, context, keeper.gives),
+        holds=_holds(settings, plan, seen, context),
         key="memory_bytes" if getattr(options, "memory_bytes", 0) else "memory_limit",
         remedies=() if fits(plan, machine) else _helps(keeper, settings, context, players, machine),
         saved=saved,
@@ -124,15 +124,15 @@ def _machine(settings: Settings, context: MemoryContext, an_env: int) -> Machine
     if run.memory_cap:
         usable, by = int(run.memory_cap), "memory_cap"
     other = taken + LEARNING * context.parameters + eval_lanes(run) * an_env
+    if run.runtime == "parallel":  # a collector imports what this process did
+        other += run.num_collectors * taken
     return Machine(usable, by, other, an_env, _disk_free(Path(run.runs)))
 
 
-def _holds(
-    settings: Settings, plan: Plan, seen: Preview, context: MemoryContext, gives: Unit
-) -> Holds:
+def _holds(settings: Settings, plan: Plan, seen: Preview, context: MemoryContext) -> Holds:
     run, steps = settings.run, plan.rows_full
     length, a_step = seen.episode_steps, context.env.step_seconds
-    a_batch = run.batch_size * (run.trajectory_length if gives is Unit.TRAJECTORIES else 1)
+    a_batch = run.batch_size * (run.trajectory_length if context.unit is Unit.TRAJECTORIES else 1)
     return Holds(
         steps=steps,
         batches=steps / a_batch,

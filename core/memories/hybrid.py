@@ -26,12 +26,14 @@ class HybridOptions(PriorityOptions):
 class HybridMemory(RingMemory):
     """The newest rows of each lane, read as transitions and as windows of up to T steps.
 
-    Each row lies there once. `sample` gives transitions, as `SequentialMemory` does;
-    `trajectories` and `latest` give windows, as `EpisodicMemory` does, but the oldest episode of a
-    lane may have lost rows. One sampler draws the first steps of both, by the same errors.
+    Each row lies there once. `sample` gives transitions, as `SequentialMemory` does, or where the
+    context's unit is trajectories, windows. `trajectories` and `latest` give windows in either
+    case, as `EpisodicMemory` does, but the oldest episode of a lane may have lost rows. One sampler
+    draws the first steps of both, by the same errors.
     """
 
     gives: ClassVar[Unit] = Unit.TRANSITIONS
+    also: ClassVar[tuple[Unit, ...]] = (Unit.TRAJECTORIES,)
     Options: ClassVar[type[MemoryOptions]] = HybridOptions
 
     @staticmethod
@@ -48,6 +50,8 @@ class HybridMemory(RingMemory):
         self.starts = TransitionStarts(self._view, shared.window_length)
         self.reader = TransitionReader(self._view, context.env, context.extras, shared)
         self.windows = WindowReader(self._view, context.env, context.extras, shared, own.burn_in)
+        if context.unit is Unit.TRAJECTORIES:
+            self.reader = self.windows
 
     def trajectories(
         self, batch_size: int, *, columns: Sequence[str] | None = None, out: Batch | None = None

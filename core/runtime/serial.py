@@ -1,14 +1,19 @@
-"""The serial runtime: everything in one process, exact and reproducible."""
+"""A run from its first step to its last.
+
+Serial: everything in one process, exact and reproducible. Parallel: collectors step the
+environments, and this process learns.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 from ..blas import limit_threads
 from ..options import LoopOptions
 from ..recorder import Display, Recorder
 from ..report import Report
-from ..rollout import Rollout
+from ..rollout import Collecting, Rollout
 from ..run_folder import RunFolder
 from ..saving import Past, Saver, open_log, take_up
 from ..train import Parts, train
@@ -39,15 +44,11 @@ def run(
     saver = Saver(parts, rollout, recorder, log)
     status, report, error = "failed", Report(), ""
 
-    def between_steps() -> bool:
-        """Asked between any two steps, of evaluations too: shows the status, says when to stop."""
-        recorder.status("running", rollout.episodes)
-        return stop()
-
+    between = partial(_between_steps, recorder, rollout, stop)
     try:
         _begin(parts, rollout, recorder, past)
-        train(parts, rollout, options, recorder, between_steps, saver)
-        report = Report.of(parts, recorder, options.eval_limit, between_steps)
+        train(parts, rollout, options, recorder, between, saver)
+        report = Report.of(parts, recorder, options.eval_limit, between)
         status = "interrupted" if stop() else "finished"
         recorder.say(f"{status} at step {parts.clock.step:,}{report.sentence()}: {folder.path}")
     except Exception as raised:
@@ -55,8 +56,16 @@ def run(
         recorder.say(f"the run failed: {raised}")
         raise
     finally:
+        rollout.close()
         outcome = {"row": row, "seed": options.seed, "status": status, "error": error}
         _end(outcome, saver, report, folder)
+
+
+def _between_steps(recorder: Recorder, rollout: Collecting, stop: Callable[[], bool]) -> bool:
+    """Asked between any two steps, of evaluations too: shows the status, says when to stop."""
+    recorder.status("running", rollout.episodes)
+    rollout.check()
+    return stop()
 
 
 def save(parts: Parts, options: LoopOptions, folder: RunFolder, display: Display) -> None:
@@ -75,7 +84,8 @@ def _end(outcome: dict[str, Any], saver: Saver, report: Report, folder: RunFolde
     """Writes down how a run ended, and closes what it held."""
     recorder, episodes = saver.recorder, saver.rollout.episodes
     infos = {key: asdict(value) for key, value in episodes.infos.items()}
-    folder.write_result(outcome | recorder.summary() | report.as_dict() | {"infos": infos})
+    own = saver.rollout.summary()
+    folder.write_result(outcome | recorder.summary() | own | report.as_dict() | {"infos": infos})
     recorder.status(outcome["status"], episodes)
     recorder.close()
     if saver.log is not None:
@@ -83,7 +93,7 @@ def _end(outcome: dict[str, Any], saver: Saver, report: Report, folder: RunFolde
     saver.parts.env.close()
 
 
-def _begin(parts: Parts, rollout: Rollout, recorder: Recorder, past: Past | None) -> None:
+def _begin(parts: Parts, rollout: Collecting, recorder: Recorder, past: Past | None) -> None:
     """Begins the first episodes, or takes up those that were open."""
     lanes, seeds = parts.env.lanes, parts.seeds
     if past is None:
@@ -100,13 +110,21 @@ def _begin(parts: Parts, rollout: Rollout, recorder: Recorder, past: Past | None
 
 def _set_up(
     parts: Parts, options: LoopOptions, folder: RunFolder, display: Display, past: Past | None
-) -> tuple[Recorder, Rollout]:
+) -> tuple[Recorder, Collecting]:
     """What writes the run down, and what collects; says what there is to know before it begins."""
     written = None if past is None else past.recorder
     recorder = Recorder(folder, options, parts.agent, parts.memory, parts.clock, display, written)
     parts.voice.connect(recorder.say)
-    actor = parts.agent.actor(parts.env.lanes, parts.seeds.generator("explore"))
-    rollout = Rollout(parts.env, actor, parts.memory.writer())
     for line in filter(None, (parts.env.about, *parts.notes)):
         recorder.say(line)
-    return recorder, rollout
+    return recorder, _collecting(parts, options, recorder.say)
+
+
+def _collecting(parts: Parts, options: LoopOptions, say: Callable[[str], None]) -> Collecting:
+    """What steps the environments: this process, or others."""
+    if options.runtime == "parallel" and parts.make_player is not None:
+        from .collectors import Collectors  # multiprocessing, only where it is wanted
+
+        return Collectors(parts.make_player, parts.agent, parts.memory, parts.seeds, options, say)
+    actor = parts.agent.actor(parts.env.lanes, parts.seeds.generator("explore"))
+    return Rollout(parts.env, actor, parts.memory.writer())

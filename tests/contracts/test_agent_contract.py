@@ -69,8 +69,8 @@ def fitting() -> Iterator[Case]:
     """Every agent of the table with all that it says it takes."""
     for agent, entry in AGENTS.items():
         options: type[AgentOptions] = options_class(entry)
-        gives = {name: resolve_name(memory.target).gives for name, memory in MEMORIES.items()}
-        for memory in [name for name, unit in gives.items() if unit in options.reads]:
+        kinds = {name: resolve_name(memory.target) for name, memory in MEMORIES.items()}
+        for memory in [name for name, kind in kinds.items() if kind.given(options.reads)]:
             for model in sorted(options.models):
                 for actions in sorted(options.actions):
                     yield Case(agent, memory, model, actions)

@@ -1,6 +1,10 @@
 """Environments with a fault, for `--game tests.faults.worlds:Name-v0`."""
 
 import math
+import multiprocessing as mp
+import os
+import signal
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -13,14 +17,27 @@ WHEN = 150  # of all lanes' environments of the process, each counts its own ste
 class Faulty(gym.Env[Any, Any]):
     """Four numbers that drift, a small reward, episodes of 20 steps; `fault` comes at step WHEN."""
 
-    def __init__(self, fault: str = "", **_: Any) -> None:
-        self._fault = fault
+    def __init__(self, fault: str = "", when: int = WHEN, **_: Any) -> None:
+        if fault == "unbuilt" and mp.parent_process() is not None:
+            raise ZeroDivisionError("the world was never made")
+        self._fault, self._when = fault, when
         self._steps = self._age = 0
         self.action_space = spaces.Discrete(2)
         self.observation_space = spaces.Box(-10, 10, (4,), np.float32)
 
     def _observe(self) -> np.ndarray:
         return self.np_random.normal(size=4).astype(np.float32)
+
+    def _trouble(self) -> None:
+        """Faults that come in a collector's process alone, at its step `when`."""
+        if self._steps != self._when:
+            return
+        if self._fault == "late":
+            raise ZeroDivisionError("the world fell apart")
+        if self._fault == "hang":
+            time.sleep(1_000)
+        if self._fault == "death":
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -40,6 +57,8 @@ class Faulty(gym.Env[Any, Any]):
                 obs[2] = math.nan
             elif self._fault == "error":
                 raise ZeroDivisionError("the world fell apart")
+        if mp.parent_process() is not None:
+            self._trouble()
         return obs, reward, self._age == 20, False, {"age": self._age}
 
 
@@ -96,6 +115,14 @@ PICTURES = {
     "Picture10x1x3": (10, 1, 3),
     "Picture2x16x16x3": (2, 16, 16, 3),
 }
+for name, fault, when in (
+    ("RaisesFirst", "late", 1),
+    ("RaisesLate", "late", 1_000),
+    ("Hangs", "hang", WHEN),
+    ("Dies", "death", WHEN),
+    ("Unbuilt", "unbuilt", 0),
+):
+    gym.register(f"{name}-v0", Faulty, kwargs={"fault": fault, "when": when})
 for name, fault in FAULTS.items():
     gym.register(f"{name}-v0", Faulty, kwargs={"fault": fault})
 gym.register("FourValues-v0", FourValues)

@@ -25,6 +25,8 @@ ELSEWHERE = {
     "40": "core/sampling/test_tree.py"
     "::test_what_weighs_nothing_is_never_found_whatever_rounding_does",
     "41": "core/sampling/test_prioritized.py::test_new_units_get_the_greatest_there_is",
+    "42": "core/memories/test_hybrid.py"
+    "::test_windows_by_priority_stay_within_an_episode_in_a_full_ring_too",
     "43": "core/sampling/test_prioritized.py::test_what_is_legal_can_be_drawn_and_nothing_else",
     "44": "core/sampling/test_prioritized.py"
     "::test_rows_that_came_unseen_have_nothing_of_those_before_them_in_their_slots",
@@ -47,7 +49,6 @@ ELSEWHERE = {
 LATER = {
     "22": ("a data set larger than RAM is read in chunks", "offline data"),
     "36": ("hindsight goals at the ring's seam and an episode's end", "hindsight replay"),
-    "42": ("prioritized windows within an episode, in a full ring too", "windows by priority"),
 }
 """What is right, and the part that could have the defect and is not there."""
 
