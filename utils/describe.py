@@ -49,7 +49,10 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return "one of " + ", ".join(str(choice) for choice in get_args(annotation))
     if get_origin(annotation) is tuple:
-        return "whole numbers of 1 and up, separated by commas"
+        low = (
+            1 if Ellipsis in get_args(annotation) else 0
+        )  # any number of widths, or so many of pixels
+        return f"whole numbers of {low} and up, separated by commas"
     if get_origin(annotation) is dict:
         return "names with numbers, as one:0.5,other:0.5"
     return KINDS.get(annotation, str(annotation))

@@ -29,6 +29,7 @@ AGENTS: Final[Mapping[str, Component]] = {
 }
 ENVS: Final[Mapping[str, Component]] = {
     "atari": Component("core.envs.atari:make", "core.envs.options:AtariOptions"),
+    "atari-ram": Component("core.envs.atari:make", "core.envs.options:AtariRamOptions"),
     "gym": Component("core.envs.gym:make", "core.envs.options:GymOptions"),
     "minatar": Component("core.envs.minatar:make", "core.envs.options:MinAtarOptions"),
     "toy": Component("core.envs.toy:make", "core.envs.options:ToyOptions"),

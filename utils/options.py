@@ -54,6 +54,12 @@ ACER_CARTPOLE: Final[dict[str, Any]] = {
     "hidden_sizes": (64, 64),
 }
 
+PARALLEL: Final[dict[str, Any]] = {
+    "runtime": "parallel",
+    "storage": "shared",
+    "num_collectors": 2,
+}
+
 SEARCH_CARTPOLE: Final[dict[str, Any]] = {
     "env_type": "gym",
     "game": "CartPole-v1",
@@ -93,6 +99,31 @@ DQN_PONG: Final[dict[str, Any]] = {
     "eval_freq": 100_000,
     "checkpoint_freq": 100_000,
     "log_freq": 10_000,
+}
+
+DQN_CARRACING: Final[dict[str, Any]] = {
+    "agent_type": "dqn",
+    "env_type": "gym",
+    "game": "CarRacing-v3",
+    "actions": "discrete",
+    "frame_skip": 4,
+    "noop_max": 50,
+    "model_type": "dqn-cnn",
+    "memory_type": "sequential",
+    "memory_limit": 100_000,
+    "window_length": 4,
+    "steps": 200_000,
+    "batch_size": 32,
+    "learn_start": 5_000,
+    "train_interval": 4,
+    "lr": 1e-4,
+    "gamma": 0.99,
+    "target_model_update": 1_000,
+    "eps_end": 0.1,
+    "eps_decay": 100_000,
+    "eval_freq": 20_000,
+    "checkpoint_freq": 20_000,
+    "log_freq": 1_000,
 }
 
 DQN_MINATAR: Final[dict[str, Any]] = {
@@ -148,8 +179,8 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # the same, by priority: exponents of Schaul et al. (2016), proportional variant
     "dqn_cartpole_prioritized": {**DQN_CARTPOLE, "sampler": "prioritized"},
     # stable-baselines zoo, hyperparams/dqn.yml, LunarLander-v2 (269.0 +- 41.1 at 200k steps, one
-    # seed), with the defaults of Stable-Baselines 2: double, dueling, beta from 0.4. Its network
-    # normalises its layers, and has a hidden one in each of value and advantage: here they share it
+    # seed), with the defaults of Stable-Baselines 2: double, dueling with a hidden layer in each of
+    # value and advantage, layers normalised, beta from 0.4
     "dqn_lunarlander": {
         "agent_type": "dqn",
         "env_type": "gym",
@@ -165,6 +196,8 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "target_model_update": 500,
         "double": True,
         "dueling": "avg",
+        "streams": "own",
+        "layer_norm": True,
         "eps_decay": 20_000,
         "hidden_sizes": (64,),
         "eval_freq": 5_000,
@@ -174,6 +207,9 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # stable-baselines zoo, hyperparams/acer.yml, CartPole-v1 (498.6 +- 23.9 at 500k steps), with
     # the defaults of Stable-Baselines 2: 20 steps, 5,000 steps of memory an env, 4 replays
     "acer_cartpole": ACER_CARTPOLE,
+    # the same with environments stepped by two processes, which wait for each other: the window
+    # that is learnt from on policy is then all of what was played since, and no more
+    "acer_cartpole_parallel": {**ACER_CARTPOLE, **PARALLEL, "lockstep": True},
     "acer_cartpole_no_replay": {**ACER_CARTPOLE, "replay_ratio": 0.0},
     "acer_cartpole_no_trust_region": {**ACER_CARTPOLE, "trust_region": False},
     "acer_cartpole_no_bias_correction": {**ACER_CARTPOLE, "bias_correction": False},
@@ -212,14 +248,25 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     # wrapper it uses: the preprocessing of Mnih et al. (2015), and no sticky actions. It holds
     # 100,000 transitions: here the rows that close episodes come on top
     "dqn_pong": DQN_PONG,
-    # the same (358.3 +- 62.0 at 10M steps, one seed)
+    # the same from the console's memory, through the network of pytorch-rl's pong-ram (jingweiz
+    # 2017): three layers of 256. No score of either is published
+    "dqn_pong_ram": {
+        **DQN_PONG,
+        "env_type": "atari-ram",
+        "model_type": "dqn-mlp",
+        "hidden_sizes": (256, 256, 256),
+    },
+    # the same while four environments are stepped, and their frames compressed, by two processes
+    "dqn_pong_parallel": {**DQN_PONG, **PARALLEL, "num_envs": 4},
+    # the same as dqn_pong (358.3 +- 62.0 at 10M steps, one seed)
     "dqn_breakout": {**DQN_PONG, "game": "ALE/Breakout-v5"},
     # Hessel et al. (2018), table 1, in env steps of 4 frames: 80,000 frames before learning, a copy
-    # of the target every 32,000, noise and no epsilon. Their network has a hidden layer in each of
-    # value and advantage: here the two share it, as in Dopamine. Pong's rewards need no clipping
+    # of the target every 32,000, noise and no epsilon, a hidden layer in each of value and
+    # advantage. Pong's rewards need no clipping
     "rainbow_pong": {
         **DQN_PONG,
         **RAINBOW,
+        "streams": "own",
         "clip_reward": 0.0,
         "memory_limit": 1_000_000,
         "steps": 50_000_000,
@@ -230,13 +277,21 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "eval_freq": 250_000,
         "checkpoint_freq": 250_000,
     },
+    # a published DQN on CarRacing (702.8 over 100 episodes after 2,000, one run): 4 frames a step
+    # and in a stack, 50 idle frames for the zoom of the start, 100,000 transitions, 5,000 before
+    # learning, batches of 32; its decay of epsilon over half the run and its copies of the target,
+    # of 2M steps, are divided by ten. It has RMSprop at 2.5e-4, two convolutions and 84 x 84 grey
+    # pixels, and learns each step: here Adam as in Pong, three, and the pixels as they are
+    "dqn_carracing": DQN_CARRACING,
+    "dqn_carracing_grey": {**DQN_CARRACING, "greyscale": "luma", "resize": 48},
     # Dopamine's MinAtar settings, as in Revisiting Rainbow (Obando-Ceron and Castro 2021)
     "dqn_minatar_breakout": DQN_MINATAR,
     "dqn_minatar_asterix": {**DQN_MINATAR, "game": "asterix"},
     "dqn_minatar_freeway": {**DQN_MINATAR, "game": "freeway"},
     "dqn_minatar_seaquest": {**DQN_MINATAR, "game": "seaquest"},
     "dqn_minatar_space_invaders": {**DQN_MINATAR, "game": "space_invaders"},
-    # Revisiting Rainbow's settings for MinAtar, with all of Rainbow's parts (Hessel et al. 2018)
+    # Revisiting Rainbow's settings for MinAtar, with all of Rainbow's parts (Hessel et al. 2018);
+    # value and advantages share the hidden layer, as there
     "rainbow_minatar_breakout": RAINBOW_MINATAR,
     "rainbow_minatar_asterix": {**RAINBOW_MINATAR, "game": "asterix"},
     "rainbow_minatar_freeway": {**RAINBOW_MINATAR, "game": "freeway"},

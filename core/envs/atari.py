@@ -15,13 +15,12 @@ from gymnasium import spaces
 from ..errors import RunFailedError, UsageError
 from ..names import nearest
 from ..types import Array
-from .gym import limit, vectorize
-from .options import AtariOptions
+from .gym import ALE, limit, vectorize
+from .options import AtariOptions, AtariRamOptions
 from .packages import needed
-from .preprocess import INSTALL, Screen
+from .preprocess import INSTALL, Emulated, Ram, Screen
 from .vector import LOST_LIFE, GymVector
 
-ENTRY_POINT: Final = "ale_py.env:AtariEnv"
 MAX_FRAMES: Final = 108_000  # as ale-py's own ids have it: half an hour
 FRAMES_A_SECOND: Final = 60
 NOOP: Final = 0
@@ -44,12 +43,12 @@ class Atari(gym.Env[Any, Any]):
     A game that ends within a step ends the step, and its last screen is then seen unpooled.
     """
 
-    def __init__(self, ale_env: Any, options: AtariOptions) -> None:
+    def __init__(self, ale_env: Any, options: AtariRamOptions) -> None:
         self._env = ale_env  # ale-py's AtariEnv, one frame a step
         self._ale = ale_env.ale
         self._options = options
         self.metadata = {"render_fps": FRAMES_A_SECOND / options.frame_skip}
-        self._screen = Screen(self._ale, options.greyscale, options.resize, pooled=options.max_pool)
+        self._screen = _screen(self._ale, options)
         self._fire = _fire_action(ale_env.get_action_meanings(), options)
         self._lives = 0
         self.action_space = ale_env.action_space
@@ -110,10 +109,11 @@ class Atari(gym.Env[Any, Any]):
         return total, terminated, truncated
 
 
-def make(options: AtariOptions, lanes: int) -> GymVector:
-    """See `MakeEnv`."""
+def make(options: AtariRamOptions, lanes: int) -> GymVector:
+    """See `MakeEnv`; what is observed is the screen for `AtariOptions` alone."""
     ale_py = needed("ale_py", "Atari", INSTALL)
-    needed("cv2", "Atari", INSTALL).setNumThreads(1)
+    if isinstance(options, AtariOptions):
+        needed("cv2", "Atari", INSTALL).setNumThreads(1)
     chosen = read_id(options.game)
     # said before the first emulator is made, or it prints a banner
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -121,7 +121,14 @@ def make(options: AtariOptions, lanes: int) -> GymVector:
     return vectorize([one] * lanes, options.game, options.about(_notes(options, chosen)))
 
 
-def _one(module: ModuleType, chosen: Id, options: AtariOptions) -> gym.Env[Any, Any]:
+def _screen(ale: Any, options: AtariRamOptions) -> Screen:
+    if isinstance(options, AtariOptions):
+        screens = Emulated(ale, options.greyscale)
+        return Screen(screens, options.resize, pooled=options.max_pool)
+    return Screen(Ram(ale), 0, pooled=False)
+
+
+def _one(module: ModuleType, chosen: Id, options: AtariRamOptions) -> gym.Env[Any, Any]:
     ale_env = module.AtariEnv(
         chosen.rom,
         obs_type="ram",  # screens are read where they are wanted, not after every frame
@@ -139,7 +146,7 @@ def read_id(game: str) -> Id:
     'Deterministic' ids are those of the old gym: no longer registered, they mean a skip of 4.
     """
     spec = gym.registry.get(game.replace("Deterministic-v", "-v"))
-    if spec is None or spec.entry_point != ENTRY_POINT:
+    if spec is None or spec.entry_point != ALE:
         raise UsageError(f"ALE knows no game '{game}'; {_meant(game)}")
     skip = 4 if "Deterministic-v" in game else spec.kwargs["frameskip"]
     return Id(spec.kwargs["game"], skip, spec.kwargs["repeat_action_probability"])
@@ -150,16 +157,16 @@ def _meant(game: str) -> str:
     ids = {
         name.removeprefix("ALE/").removesuffix("-v5"): name
         for name, spec in gym.registry.items()
-        if spec.entry_point == ENTRY_POINT and name.startswith("ALE/")
+        if spec.entry_point == ALE and name.startswith("ALE/")
     }
-    stem = game.rpartition("/")[2].partition("-v")[0]
+    stem = game.rpartition("/")[2].partition("-v")[0].removesuffix("-ram")  # as ids once were
     for kind in ("NoFrameskip", "Deterministic"):
         stem = stem.removesuffix(kind)
     close = nearest(stem, ids)
     return f"did you mean '{ids[close]}'?" if close else "its ids are of the kind 'ALE/Pong-v5'"
 
 
-def _notes(options: AtariOptions, chosen: Id) -> dict[str, str]:
+def _notes(options: AtariRamOptions, chosen: Id) -> dict[str, str]:
     """What an id says of its own, and has no effect."""
     notes = {}
     if chosen.skip != 1:
@@ -171,7 +178,7 @@ def _notes(options: AtariOptions, chosen: Id) -> dict[str, str]:
     return notes
 
 
-def _fire_action(meanings: list[str], options: AtariOptions) -> int | None:
+def _fire_action(meanings: list[str], options: AtariRamOptions) -> int | None:
     """The action that begins a game, where it is wanted; raises UsageError where there is none."""
     if not options.fire_reset:
         return None

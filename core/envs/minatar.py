@@ -20,7 +20,7 @@ from ..types import Array, Tree
 from .gym import limit, vectorize
 from .options import MinAtarOptions
 from .packages import missing
-from .snapshots import check_options, plain
+from .snapshots import check_options, options_of, plain
 from .vector import GymVector
 
 INSTALL: Final = "pip install --no-deps -r requirements-minatar.txt"
@@ -65,7 +65,7 @@ class MinAtar(gym.Env[Any, Any]):
     def snapshot(self) -> Tree:
         """See `Snapshots.snapshot`."""
         return {
-            "options": self._options.model_dump(),
+            "options": options_of(self._options),
             "last": self._last,
             "random": self._game.random.get_state(legacy=False),
             "game": self._state(),

@@ -1,9 +1,21 @@
 """Options of the environments; importing them loads no gymnasium."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
 
 from ..options import Options, option
+
+NO_LIMIT: Final = 27_000
+"""Env steps of an episode of which nobody else says when it is cut; as `eval_limit` is."""
+Grey = Literal["luma", "mean", "off"]
+Margin = Annotated[int, Field(ge=0)]
+Crop = Annotated[
+    tuple[Margin, Margin, Margin, Margin],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+"""Rows and columns cut off: top, bottom, left, right; a row may say them as a list."""
 
 
 class EnvOptions(Options):
@@ -36,6 +48,63 @@ def _shown(value: Any) -> str:
 class GymOptions(EnvOptions):
     """Any registered gymnasium environment, by its id ('module:Id' imports the module first)."""
 
+    time_limit: int = option(
+        0,
+        ge=0,
+        unit="env steps",
+        help=f"an episode is cut after so many; 0: the game's own limit, or {NO_LIMIT:,} without",
+    )
+    actions: Literal["own", "discrete", "continuous"] = option(
+        "own",
+        help="of a game that has both, as CarRacing and LunarLander: an index, or numbers; own: "
+        "as its id says",
+    )
+    crop: Crop = option(
+        (0, 0, 0, 0),
+        unit="pixels",
+        help="rows and columns cut off a picture: top, bottom, left, right",
+    )
+    greyscale: Grey = option(
+        "off",
+        help="a picture's one plane: brightness, or the mean of red, green and blue; off: RGB",
+    )
+    resize: int = option(
+        0,
+        ge=0,
+        le=256,
+        unit="pixels",
+        help="side of the square that a picture is brought to, by area; 0: as it is",
+    )
+    frame_skip: int = option(
+        1, ge=1, le=60, unit="frames", help="frames of one env step, all with the same action"
+    )
+    max_pool: bool = option(False, help="the brighter of a step's last two frames, pixel by pixel")
+    noop_max: int = option(
+        0,
+        ge=0,
+        le=1_000,
+        unit="frames",
+        help="an episode begins with 1 to so many idle frames: action 0, or zeros",
+    )
+
+    @property
+    def pictured(self) -> dict[str, Any]:
+        """Keys that only a picture can have, with their values, where they change it."""
+        return self._changed(PICTURE_KEYS)
+
+    @property
+    def prepared(self) -> dict[str, Any]:
+        """All keys that stand between the environment and who acts, where they change anything."""
+        return self._changed(("actions", *PICTURE_KEYS, "frame_skip", "noop_max"))
+
+    def _changed(self, keys: tuple[str, ...]) -> dict[str, Any]:
+        fields = type(self).model_fields
+        values = {key: getattr(self, key) for key in keys}
+        return {key: value for key, value in values.items() if value != fields[key].default}
+
+
+PICTURE_KEYS: Final = ("crop", "greyscale", "resize", "max_pool")
+
 
 class ToyOptions(EnvOptions):
     """Small worlds to test on: counter, chain, catch."""
@@ -55,8 +124,8 @@ class ToyOptions(EnvOptions):
     )
 
 
-class AtariOptions(EnvOptions):
-    """Games of the Arcade Learning Environment; defaults of Dopamine (Castro et al. 2018)."""
+class AtariRamOptions(EnvOptions):
+    """Games of the Arcade Learning Environment, seen as the console's 128 bytes of memory."""
 
     game: str = option(help="an id of ale-py, as ALE/Pong-v5; it gives the game, the keys the rest")
     time_limit: int = option(
@@ -65,30 +134,12 @@ class AtariOptions(EnvOptions):
         unit="env steps",
         help="a game is cut after so many; 0: after ALE's own 108,000 frames, half an hour",
     )
-    greyscale: Literal["luma", "mean", "off"] = option(
-        "luma",
-        help="one plane: brightness (Mnih et al. 2015), or the mean of red, green and blue; "
-        "off: RGB",
-    )
-    resize: int = option(
-        84,
-        ge=0,
-        le=256,
-        unit="pixels",
-        help="side of the square that a screen is shrunk to, by area; 0: as drawn "
-        "(84: Mnih et al. 2015)",
-    )
     frame_skip: int = option(
         4,
         ge=1,
         le=60,
         unit="frames",
         help="frames of one env step, exactly, whatever the id skips (4: Mnih et al. 2015)",
-    )
-    max_pool: bool = option(
-        True,
-        help="the brighter of the last two frames, pixel by pixel, since sprites flicker "
-        "(Mnih et al. 2015)",
     )
     noop_max: int = option(
         0,
@@ -118,6 +169,29 @@ class AtariOptions(EnvOptions):
     full_action_space: bool = option(
         False,
         help="all 18 actions (Machado et al. 2018), not only those the game uses "
+        "(Mnih et al. 2015)",
+    )
+
+
+class AtariOptions(AtariRamOptions):
+    """Games of the Arcade Learning Environment; defaults of Dopamine (Castro et al. 2018)."""
+
+    greyscale: Grey = option(
+        "luma",
+        help="one plane: brightness (Mnih et al. 2015), or the mean of red, green and blue; "
+        "off: RGB",
+    )
+    resize: int = option(
+        84,
+        ge=0,
+        le=256,
+        unit="pixels",
+        help="side of the square that a screen is shrunk to, by area; 0: as drawn "
+        "(84: Mnih et al. 2015)",
+    )
+    max_pool: bool = option(
+        True,
+        help="the brighter of the last two frames, pixel by pixel, since sprites flicker "
         "(Mnih et al. 2015)",
     )
 

@@ -111,9 +111,14 @@ def _is_known(envs: VectorEnv[Any, Any, Any]) -> TypeGuard[SyncVectorEnv]:
 
 def check_options(options: EnvOptions, snapshot: Tree) -> None:
     """Raises ValueError unless the `options` of a snapshot are these."""
-    given, ours = snapshot.get("options"), options.model_dump()
+    given, ours = snapshot.get("options"), options_of(options)
     if given != ours:
         raise ValueError(f"a snapshot of a game with {given} is not one with {ours}")
+
+
+def options_of(options: EnvOptions) -> dict[str, Any]:
+    """The options as a snapshot holds them."""
+    return {key: plain(value) for key, value in options.model_dump().items()}
 
 
 def plain(value: Any) -> Any:

@@ -49,6 +49,30 @@ def pictures(observations: Mapping[str, ArraySpec]) -> list[str]:
     ]
 
 
+def misread(space: gym.Space[Any]) -> list[str]:
+    """What of pictures a network would scale twice, or never: it divides uint8 by 255, no more."""
+    lines = []
+    for name, part in _parts(space, OBS).items():
+        if not isinstance(part, spaces.Box) or not _is_picture(part):
+            continue
+        greatest = part.high.max()
+        if part.dtype == np.uint8 and greatest <= 1:
+            lines.append(
+                f"warning: {name} holds uint8 up to {greatest}, which networks divide by 255; "
+                "observe bool"
+            )
+        elif part.dtype.kind == "f" and 1 < greatest < np.inf:
+            lines.append(
+                f"warning: {name} holds {part.dtype} up to {greatest:g}, which no network scales; "
+                "observe uint8, or divide it"
+            )
+    return lines
+
+
+def _is_picture(space: spaces.Box) -> bool:
+    return len(space.shape) <= 3 and ArraySpec(space.shape, space.dtype).is_frame
+
+
 def _parts(space: gym.Space[Any], name: str) -> dict[str, Any]:
     if not isinstance(space, spaces.Dict):
         return {name: space}

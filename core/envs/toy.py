@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..types import Array, Tree
 from .gym import limit, vectorize
 from .options import ToyOptions
-from .snapshots import check_options, plain
+from .snapshots import check_options, options_of, plain
 from .vector import GymVector
 
 FRAME_CODE: Final = 8  # pixels of a counter frame that carry its code
@@ -56,7 +56,7 @@ class World(gym.Env[Any, Any]):
     def snapshot(self) -> Tree:
         """See `Snapshots.snapshot`."""
         state = {name: plain(getattr(self, name)) for name in self.STATE}
-        return {"options": self._options.model_dump(), **state}
+        return {"options": options_of(self._options), **state}
 
     def restore(self, snapshot: Tree) -> None:
         """See `Snapshots.restore`."""

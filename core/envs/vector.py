@@ -12,7 +12,14 @@ from ..types import Array, Columns, EnvSpec, Tree
 from . import snapshots
 from .base import Step
 from .lanes import Lanes
-from .spaces import ActionScaler, action_space, flat_observation, observation_specs, pictures
+from .spaces import (
+    ActionScaler,
+    action_space,
+    flat_observation,
+    misread,
+    observation_specs,
+    pictures,
+)
 
 LOST_LIFE: Final = "engram.lost_life"
 """The info by which an environment tells that a life was lost, and the episode goes on."""
@@ -38,7 +45,8 @@ class GymVector:
             action_space(envs.single_action_space),
             1 / frequency if frequency else None,
         )
-        self.about = "; ".join(filter(None, [about, *pictures(self.spec.observations)]))
+        said = [about, *pictures(self.spec.observations), *misread(single)]
+        self.about = "; ".join(filter(None, said))
         self._scale = ActionScaler(envs.single_action_space)
         self._all = np.ones(self.lanes, np.bool_)
         self._none = np.zeros(self.lanes, np.bool_)

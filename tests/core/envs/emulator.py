@@ -9,6 +9,7 @@ from core.envs.atari import Atari
 from core.envs.options import AtariOptions
 
 SIDE = 16
+RAM = 128
 MEANINGS = ["NOOP", "FIRE", "RIGHT", "LEFT"]
 
 
@@ -42,6 +43,12 @@ class Emulator:
     def getScreenRGB(self, out: np.ndarray) -> None:  # noqa: N802
         out[...] = 0
         out.reshape(-1, 3)[self.frame] = (30, 60, 91)
+
+    def getRAMSize(self) -> int:  # noqa: N802
+        return RAM
+
+    def getRAM(self, out: np.ndarray) -> None:  # noqa: N802
+        out[...] = np.arange(RAM) + self.frame
 
     def lives(self) -> int:
         return self._lives

@@ -385,9 +385,9 @@ def test_a_lane_s_game_does_not_depend_on_the_others() -> None:
 def test_what_was_decided_is_one_line() -> None:
     env = make(AtariOptions(game="ALE/Pong-v5"), 1)
     assert env.about == (
-        "ALE/Pong-v5: time_limit 0 (ALE's own 108,000 frames), greyscale luma, resize 84, "
-        "frame_skip 4 (the id's own 4 is off), max_pool true, noop_max 0, fire_reset false, "
-        "episodic_life false, sticky_actions 0.25, full_action_space false; "
+        "ALE/Pong-v5: time_limit 0 (ALE's own 108,000 frames), frame_skip 4 (the id's own 4 is "
+        "off), noop_max 0, fire_reset false, episodic_life false, sticky_actions 0.25, "
+        "full_action_space false, greyscale luma, resize 84, max_pool true; "
         "obs is a picture [84, 84] of uint8, HW"
     )
     env.close()
@@ -395,8 +395,8 @@ def test_what_was_decided_is_one_line() -> None:
         AtariOptions(game="PongNoFrameskip-v4", greyscale="off", sticky_actions=0.0, time_limit=9),
         1,
     )
-    assert "time_limit 9, greyscale off," in plain.about
-    assert "frame_skip 4, max_pool" in plain.about
+    assert "time_limit 9, frame_skip 4, noop_max" in plain.about
+    assert ", greyscale off, resize 84" in plain.about
     assert "sticky_actions 0.0, " in plain.about
     assert plain.about.endswith("obs is a picture [84, 84, 3] of uint8, HWC")
     plain.close()
@@ -427,6 +427,7 @@ def test_ids_old_and_new(game: str, rom: str, skip: object, sticky: float) -> No
         ("Atari/Pong-v5", "did you mean 'ALE/Pong-v5'?"),
         ("ALE/Pong-v4", "did you mean 'ALE/Pong-v5'?"),
         ("pong", "did you mean 'ALE/Pong-v5'?"),
+        ("Pong-ram-v0", "did you mean 'ALE/Pong-v5'?"),
         ("BreakotNoFrameskip-v4", "did you mean 'ALE/Breakout-v5'?"),
         ("SpaceInvadersDeterministic-v7", "did you mean 'ALE/SpaceInvaders-v5'?"),
         ("space_invaders", "did you mean 'ALE/SpaceInvaders-v5'?"),

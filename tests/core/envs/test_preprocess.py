@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.envs.preprocess import Screen, mean_grey, shrunk
+from core.envs.preprocess import Emulated, Screen, mean_grey, shrunk
 
 from .emulator import SIDE, Emulator, seen
 from .optional import needs
@@ -47,7 +47,7 @@ def test_a_pixel_is_the_mean_of_its_area(shape: tuple[int, ...], side: int) -> N
 
 def screen(grey="luma", side: int = 0, *, pooled: bool) -> tuple[Screen, Emulator]:
     emulator = Emulator({}, {})
-    return Screen(emulator, grey, side, pooled=pooled), emulator
+    return Screen(Emulated(emulator, grey), side, pooled=pooled), emulator
 
 
 def draw(screen: Screen, emulator: Emulator, frames: int) -> None:
