@@ -26,9 +26,9 @@ setup: .venv/ready .venv/ready-dev
 
 # MinAtar comes without its own requirements, which only its drawing needs; see its file
 .venv/ready-dev: .venv/ready requirements-dev.txt requirements-atari.txt requirements-box2d.txt \
-  requirements-data.txt requirements-minatar.txt
+  requirements-data.txt requirements-minatar.txt requirements-video.txt
 	$(PIP) -r requirements-dev.txt -r requirements-atari.txt -r requirements-box2d.txt \
-	  -r requirements-data.txt
+	  -r requirements-data.txt -r requirements-video.txt
 	$(PIP) --no-deps -r requirements-minatar.txt
 	touch $@
 

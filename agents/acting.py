@@ -1,6 +1,7 @@
 """Acting: what the agents' actors share."""
 
 from collections.abc import Callable
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,8 @@ from numpy.typing import NDArray
 from core.agent import Restart
 from core.episodes.stacking import FrameStack
 from core.seeding import generator_state, restore_generator
-from core.types import ActionSpace, Array, DiscreteActions, Tree, all_of
+from core.types import ActionSpace, Array, Columns, DiscreteActions, Tree, all_of
+from core.view import View, newest_picture
 
 
 class FreeActor:
@@ -36,11 +38,28 @@ class FreeActor:
 
 
 class StackingActor(FreeActor):
-    """One that sees stacks of its lanes' frames."""
+    """One that sees stacks of its lanes' frames, and values the actions."""
+
+    meaning: ClassVar[Literal["Q", "probability"]] = "Q"
+    """What its values of actions are."""
 
     def __init__(self, stacks: FrameStack, rng: np.random.Generator) -> None:
         super().__init__(rng)
         self._stacks = stacks
+        self._seen: tuple[Columns, Array] | None = None
+
+    def values_of(self, stacks: Columns) -> Array:
+        """Of the actions, `[L, A]`, for stacks `[L, W, ...]`."""
+        raise NotImplementedError
+
+    def view(self) -> View | None:
+        """See `Seeing.view`."""
+        if self._seen is None:
+            return None
+        stacks, actions = self._seen
+        values = self.values_of({name: stack[:1] for name, stack in stacks.items()})[0]
+        frames, padding = newest_picture(stacks), self._stacks.padding(0)
+        return View(frames, padding, values, self.meaning, int(actions[0]))
 
     def state(self) -> Tree:
         """See `Actor.state`."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from core.types import Columns
+from core.types import Array, Columns
 from models.by_hand import LayersByHand, PlainLayers
 from models.es import flat_inputs
 
@@ -36,8 +36,11 @@ class Differentiated(Protocol):
     def greedy(self, stacks: Columns) -> NDArray[np.int64]:
         """The action of the greatest value, `[L]`, of stacks `[L, W, ...]` in numpy."""
 
+    def action_values(self, stacks: Columns) -> Array:
+        """Values of the actions, `[L, A]`, of stacks `[L, W, ...]` in numpy."""
+
     def recorded(self, obs: Observations) -> Tensor:
-        """The same outputs; the next `pull` is of these observations."""
+        """The same outputs as `values`; the next `pull` is of these observations."""
 
     def pull(self, slope: Tensor) -> list[Tensor]:
         """Gradients by the parameters, given that by the outputs, of their shape."""
@@ -74,6 +77,12 @@ class ByAutograd:
         outputs = self.module(to_tensors(stacks, self.parameters[0].device))
         return _best(self._expected(outputs))
 
+    @torch.inference_mode()
+    def action_values(self, stacks: Columns) -> Array:
+        """See `Differentiated.action_values`."""
+        outputs = self.module(to_tensors(stacks, self.parameters[0].device))
+        return _in_numpy(self._expected(outputs))
+
     @torch.enable_grad()
     def recorded(self, obs: Observations) -> Tensor:
         """See `Differentiated.recorded`."""
@@ -91,6 +100,11 @@ class ByAutograd:
 def _best(values: Tensor) -> NDArray[np.int64]:
     best: NDArray[np.int64] = values.argmax(dim=1).cpu().numpy()
     return best
+
+
+def _in_numpy(values: Tensor) -> Array:
+    found: Array = values.detach().cpu().numpy()
+    return found
 
 
 def _laid_out(gradient: Tensor, parameter: Tensor) -> Tensor:
@@ -121,6 +135,10 @@ class ByHand:
             best: NDArray[np.int64] = self._layers.array_values(flat_inputs(stacks)).argmax(axis=1)
             return best
         return _best(self.values(to_tensors(stacks, self.parameters[0].device)))
+
+    def action_values(self, stacks: Columns) -> Array:
+        """See `Differentiated.action_values`."""
+        return _in_numpy(self.values(to_tensors(stacks, self.parameters[0].device)))
 
     def recorded(self, obs: Observations) -> Tensor:
         """See `Differentiated.recorded`."""

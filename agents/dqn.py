@@ -77,12 +77,20 @@ class DQNActor(StackingActor):
     ) -> tuple[Array, Columns]:
         """See `Actor.act`."""
         stacks = self._stacks.push(obs, first)
-        if not explore:
+        if explore:
+            self._noise.draw(self._rng)
+            greedy, epsilon = partial(self._network.greedy, stacks), self._exploration(step)
+            actions = epsilon_greedy(greedy, len(first), self._actions, epsilon, self._rng)
+        else:
             self._noise.clear()
-            return self._network.greedy(stacks), {}
-        self._noise.draw(self._rng)
-        greedy, epsilon = partial(self._network.greedy, stacks), self._exploration(step)
-        return epsilon_greedy(greedy, len(first), self._actions, epsilon, self._rng), {}
+            actions = self._network.greedy(stacks)
+        self._seen = stacks, actions
+        return actions, {}
+
+    def values_of(self, stacks: Columns) -> Array:
+        """See `StackingActor.values_of`; the noise is drawn anew before it is used again."""
+        self._noise.clear()
+        return self._network.action_values(stacks)
 
     def take(self, weights: Tree) -> None:
         """See `Actor.take`."""

@@ -16,6 +16,7 @@ from .options import LoopOptions
 from .run_folder import Progress, RunFolder
 from .schedules import Clock
 from .types import Tree
+from .view import Viewer
 
 STATUS_SECONDS = 0.5
 FALL = 0.2
@@ -57,6 +58,7 @@ class Recorder:
         until = None if past is None else past["logged_step"]
         self._progress = Progress(folder.progress, own, until)
         self.checkpoints = Checkpoints(folder.checkpoints, options.keep_last)
+        self._viewer = Viewer(folder.live)
         self.watch = MemoryWatch()
         self.pace = Pace()
         self._saved_at = time.monotonic()
@@ -155,8 +157,8 @@ class Recorder:
         self.meter.load(state["meter"])
         self.pace.load(state["pace"])
 
-    def log(self, episodes: Episodes) -> None:
-        """Writes a row of progress.csv."""
+    def log(self, episodes: Episodes, who: object = None) -> None:
+        """Writes a row of progress.csv, and now and then what `who` sees, for the board."""
         step = self.logged_step = self._clock.step
         row = {
             "step": step,
@@ -173,6 +175,7 @@ class Recorder:
             "private_bytes": self.watch.read(),
         }
         self._progress.append({**row, **self._memory.statistics(), **self.meter.read()})
+        self._viewer(step, who, last=step >= self._options.steps)
         self._tell_if_short()
         self._eval_mean = None
 

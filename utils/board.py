@@ -16,21 +16,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote
 
 from core.options import Options, option
+from utils.board_handle import BoardHandle, read_json
 from utils.board_page import INSTALL, ROOT, BoardError, NoTorch, installed
+from utils.board_view import Sight
 from utils.board_windows import config_window, curve_window
 from utils.series import CURVES, Curves
 
 PERIOD_SECONDS: Final = 1.0  # between two turns
 DUTY: Final = 20  # a turn that took t seconds of CPU time is followed by a pause of DUTY * t
 PAUSE_SECONDS: Final = 5.0  # but of no more than this
-ADDRESS_SECONDS: Final = 5.0  # without a word from the board for so long, training says so
-NEWS_SECONDS: Final = 0.2
 ORPHAN_SECONDS: Final = 15.0  # what the board may still take once its run is gone
 TIMEOUT: Final = (1.0, 3.0)  # to connect, to answer; visdom itself would wait for ever
 
@@ -51,63 +51,6 @@ class BoardOptions(Options):
         help="scheme and host of the visdom server, without its port",
     )
     visdom_port: int = option(8097, ge=1, le=65535, changes=True, help="port of the visdom server")
-
-
-# Training's side: cheap, never raising.
-
-
-class BoardHandle:
-    """The board of a running run, seen from training."""
-
-    def __init__(
-        self, folder: Path, process: "subprocess.Popen[bytes] | None", note: str | None = None
-    ) -> None:
-        self._news = folder / "live" / "board.json"
-        self._process = process
-        self._lines = [note] if note else []
-        self._said: set[str] = set()
-        self._quiet_until = time.monotonic() + ADDRESS_SECONDS
-        self._next_look = 0.0
-        self._closed = False
-
-    def news(self) -> list[str]:
-        """Lines to print now, each once: the address when there is one, and what went wrong."""
-        now = time.monotonic()
-        if now < self._next_look:
-            return []
-        self._next_look = now + NEWS_SECONDS
-        lines = [*self._lines, *_lines(_json(self._news))]
-        if not lines and not self._said and not self._closed:
-            lines = self._silence(now)
-        fresh = [line for line in dict.fromkeys(lines) if line not in self._said]
-        self._said.update(fresh)
-        return fresh
-
-    def close(self, timeout: float = 5.0) -> None:
-        """Wait until the board has posted the last points, `timeout` seconds at most, and end it.
-
-        Call it after the last row is written; `news` may have last lines then.
-        """
-        self._closed = True
-        self._next_look = 0.0
-        if self._process is None or self._process.stdin is None:
-            return
-        with contextlib.suppress(OSError, ValueError), self._process.stdin as stdin:
-            stdin.write(b"end")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
-        if self._process.poll() is None:
-            # Its group: the board may be waiting for a download. A server has a session of its own.
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def _silence(self, now: float) -> list[str]:
-        if self._process is not None and self._process.poll() is not None:
-            return ["board: its process has ended, live/board.log says why; training goes on"]
-        if now > self._quiet_until:
-            return [f"board: no page after {ADDRESS_SECONDS:.0f} s; its address follows"]
-        return []
 
 
 def start(folder: Path, options: BoardOptions) -> BoardHandle | None:
@@ -140,20 +83,6 @@ def _spawn(folder: Path, options: BoardOptions) -> "subprocess.Popen[bytes]":
             stderr=log,
             start_new_session=True,
         )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """What the file says; nothing where it is not there, or is not a JSON object."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _lines(news: Mapping[str, Any]) -> list[str]:
-    address = news.get("address")
-    return [f"board: {line}" for line in (*news.get("notes", ()), *([address] if address else ()))]
 
 
 # Commands.
@@ -208,6 +137,7 @@ class Board:
         self._tell = tell
         self._url = f"{options.visdom_server}:{options.visdom_port}"
         self._curves = Curves(folder / "progress.csv")
+        self._sight = Sight(folder)
         self._client: Any = None
         self._may_start = options.visdom == "auto"
         self._in_trouble = False
@@ -216,7 +146,7 @@ class Board:
 
     def turn(self, final: bool = False) -> None:
         """Post what is new; with `final` also save the env. Raises nothing about the server."""
-        config = _json(self._folder / "config.json").get("options") or {}
+        config = read_json(self._folder / "config.json").get("options") or {}
         self._curves.memory_limit = config.get("memory_limit")
         self._curves.read()
         # Twice, since a server that was restarted wants a new connection and every window.
@@ -261,10 +191,13 @@ class Board:
 
     def _start_over(self) -> None:
         """Fill a server that has nothing of this run, or something old."""
-        config, versions = (_json(self._folder / f"{name}.json") for name in ("config", "versions"))
+        config, versions = (
+            read_json(self._folder / f"{name}.json") for name in ("config", "versions")
+        )
         self._client.text(**config_window(self._folder.name, config, versions))
         self._newest, self._mark = "run", self._content_id("run")
         self._curves.touch()
+        self._sight.touch()
         self._saved = None
         if self.address is None:
             self.address = f"{self._url}/env/{quote(self.env)}"
@@ -274,6 +207,7 @@ class Board:
         # A server that came back with an older state, or none, does not have the newest window.
         if self._content_id(self._newest) != self._mark:
             self._start_over()
+        self._newest = self._sight.post(self._client) or self._newest
         for curve in CURVES:
             if curve.window in self._curves.changed:
                 self._client.scatter(**curve_window(curve, self._curves.traces(curve)))
@@ -284,7 +218,7 @@ class Board:
 
     def _save(self, final: bool) -> None:
         """A server forgets at its end what was not saved: at checkpoints, and with the last."""
-        step = _json(self._folder / "live" / "status.json").get("checkpoint_step")
+        step = read_json(self._folder / "live" / "status.json").get("checkpoint_step")
         if final or step != self._saved:
             self._client.save([self.env])
             self._saved = step
@@ -365,7 +299,7 @@ def follow(folder: Path, options: BoardOptions, parent: int) -> None:
 def _ended(folder: Path, parent: int) -> bool:
     if os.getppid() != parent or select.select([sys.stdin], [], [], 0)[0]:
         return True
-    status = _json(folder / "live" / "status.json")
+    status = read_json(folder / "live" / "status.json")
     # The status of another process is what an earlier part of a resumed run has left.
     return status.get("pid") == parent and status.get("state") != "running"
 

@@ -1,5 +1,6 @@
 """The command line: words and flags apart, and the pages of `--help` and `list`."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from .settings import PARTS, chosen_classes, find_row
 
 SWITCHES: Final = frozenset({"stop", "json", "overwrite"})
 """Flags that take no value."""
+BARE: Final[Mapping[str, str]] = {"video": "3"}
+"""Flags that may stand without their number, and what they mean then."""
 
 USAGE: Final = """\
 python main.py [ROW] [--key value ...]   train a row of CONFIGS in utils/options.py
@@ -33,20 +36,30 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]
     """
     words: list[str] = []
     flags: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
+    rest = deque(arguments)
+    while rest:
+        argument = rest.popleft()
         if not argument.startswith("--"):
             words.append(argument)
             continue
         key, equals, value = argument[2:].partition("=")
         if not equals:
-            value = "true" if key in SWITCHES else next(rest, "--")
+            value = _value(key, rest)
             if value.startswith("--"):
                 raise UsageError(f"--{key} needs a value")
         if key in flags:
             raise UsageError(f"--{key} is given twice")
         flags[key] = value
     return words, flags
+
+
+def _value(key: str, rest: deque[str]) -> str:
+    """What a flag is given: taken from the rest, unless it needs nothing; `--` where it is not."""
+    if key in SWITCHES:
+        return "true"
+    if key in BARE and not (rest and rest[0].isdigit()):
+        return BARE[key]
+    return rest.popleft() if rest else "--"
 
 
 def help_page(arguments: Sequence[str], verbs: Mapping[str, Callable[..., int]]) -> str:

@@ -3,21 +3,26 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from core.checkpoint import Checkpoints
 from core.errors import UsageError
 from core.options import Options, option
-from core.run_folder import RunFolder, run_folder
+from core.run_folder import RunFolder, run_folder, write_json
 from core.runtime.stopping import Stopper
 from core.types import Tree
 
 from .board import BoardOptions
+from .board_view import ACTIONS
 from .describe import may_change, truth
 from .settings import Settings, chosen_classes, find_row, from_flags, resolve
+
+if TYPE_CHECKING:
+    from .video import Film
 
 Flags = Mapping[str, str]
 
@@ -28,6 +33,16 @@ class PlayOptions(Options):
     weights: Literal["best", "last"] = option("best", help="which checkpoint to play")
     episodes: int = option(100, ge=1, unit="episodes", help="greedy episodes to play")
     device: str = option("", help="where the networks live, by default where the run had them")
+    video: int = option(
+        0,
+        ge=0,
+        le=100,
+        unit="clips",
+        help="the first so many episodes as mp4 in the run's videos/; --video alone: 3",
+    )
+    video_steps: int = option(
+        3_000, ge=1, unit="env steps", help="a clip shows so many of its episode, at most"
+    )
     runs: str = option("runs", help="folder that holds the runs")
 
 
@@ -106,7 +121,11 @@ def _train(
         parts = build(settings, lambda: place().replay)
         stop.check()
         folder = place()
+
+    from .worlds import action_names  # gymnasium, which a refusal does without
+
     folder.write_config(row, settings.flat())
+    write_json(folder.live / ACTIONS, {"names": action_names(parts.env, settings.env.game)})
     terminal = Terminal(sys.stdout, folder.path, settings.board)
     terminal.say(f"{row}: writing {folder.path}")
     try:
@@ -148,23 +167,41 @@ def test_run(words: Sequence[str], flags: Flags) -> int:
     options = from_flags(PlayOptions, flags)
     folder = find_run(words, options.runs, "test RUN [--weights best|last] [--episodes N]")
     settings = saved_settings(folder, {"device": options.device} if options.device else None)
+    tell = partial(print, file=sys.stderr)
+    checkpoint = Checkpoints(folder.checkpoints).load(options.weights, tell)
 
     from core.report import play
 
     from .assemble import prepare
 
+    film = _film(options, folder, settings, checkpoint["step"]) if options.video else None
     players, _ = prepare(settings)
-    tell = partial(print, file=sys.stderr)
-    checkpoint = Checkpoints(folder.checkpoints).load(options.weights, tell)
-    limit = settings.run.eval_limit
-    score = play(players, checkpoint["weights"], options.episodes, limit, lambda: False)
-    players.env.close()
+    with closing(players.env), ExitStack() as stack:
+        if film is not None:
+            filming = film.filming(players.make_eval_env, settings.env.game)
+            players = replace(players, make_eval_env=stack.enter_context(filming))
+        limit = settings.run.eval_limit
+        score = play(players, checkpoint["weights"], options.episodes, limit, lambda: False)
     if score is not None:
         print(
             f"{folder.path.name}: {options.weights} weights, step {checkpoint['step']}: return "
             f"{score.mean:.2f} +- {score.std:.2f} over {len(score.returns)} episodes"
         )
+    for _, path in sorted(film.made.items()) if film is not None else ():
+        print(path)
     return 0
+
+
+def _film(options: PlayOptions, folder: RunFolder, settings: Settings, step: int) -> "Film":
+    from .video import Film
+
+    return Film(
+        folder.path / "videos",
+        f"{options.weights}-step-{step}",
+        min(options.video, options.episodes),
+        options.video_steps,
+        settings.run.eval_limit,
+    )
 
 
 def board(words: Sequence[str], flags: Flags) -> int:

@@ -39,6 +39,10 @@ TRACES = """title => {
     return plot.data.map(t => ({name: t.name, x: Array.from(t.x), y: Array.from(t.y)}));
 }"""
 
+STACK = """() => Array.from(document.querySelectorAll("img"))
+    .filter(image => image.src.startsWith("data:image/png"))
+    .map(image => [image.naturalWidth, image.naturalHeight])"""
+
 
 def need(found: object, what: str) -> None:
     if not found:
@@ -53,6 +57,8 @@ def run(tmp_path: Path) -> FakeRun:
     run = FakeRun(tmp_path / "dqn_cartpole-20260301-101500-s1", STEPS)
     run.rows([plausible(step, STEPS) for step in range(20, STEPS // 2 + 1, 20)])
     run.status(STEPS // 2)
+    run.actions("noop", "left", "right")
+    run.view(STEPS // 2, padding=1)
     return run
 
 
@@ -102,6 +108,11 @@ def test_a_running_board_shows_its_curves_and_config(
     values = [plausible(step, STEPS)["return_mean"] for step in range(20, STEPS // 2 + 1, 20)]
     assert max(train["y"]) == pytest.approx(max(values), rel=1e-5)
     assert evaluated["x"] == [float(step) for step in range(2500, STEPS // 2 + 1, 2500)]
+
+    rest, taken = page.evaluate(TRACES, f"Q of the actions, step {STEPS // 2:,}")
+    assert rest["x"] == ["0 noop", "1 left", "2 right"]
+    assert (rest["y"], taken["y"]) == ([0.5, 0, -1], [0, 2, 0])
+    assert page.evaluate(STACK) == [[376, 112]]  # 4 frames of 12 x 10, 9 times as large
 
     text = page.inner_text("body")
     for word in ("memory_limit", "10000", "CartPole-v1", "torch", "2.13.0"):

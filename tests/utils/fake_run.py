@@ -15,7 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from core.run_folder import FIRST_COLUMNS
+from core.view import NAME, View, write
 from utils.board import BoardOptions, start
 from utils.status_line import StatusLine
 
@@ -69,6 +72,18 @@ class FakeRun:
         }
         self._write("live/status.json", status)
         return status
+
+    def view(self, step: int, action: int = 1, padding: int = 0, **values: Any) -> View:
+        """Write what an agent on pictures of 12 x 10 saw, and its values of three actions."""
+        frames = np.arange(4 * 12 * 10, dtype=np.uint8).reshape(4, 12, 10)
+        told = {"frames": frames, "values": np.array([0.5, 2.0, -1.0], np.float32), **values}
+        view = View(padding=padding, meaning=told.pop("meaning", "Q"), action=action, **told)
+        write(self.folder / "live" / NAME, step, view)
+        return view
+
+    def actions(self, *names: str) -> None:
+        """Write what the actions are called."""
+        self._write("live/actions.json", {"names": names})
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         path = self.folder / name

@@ -26,7 +26,7 @@ from tests.utils.stub_server import (
     wait_for,
     windows,
 )
-from utils import board, board_server
+from utils import board, board_handle, board_server
 from utils.board import Board, BoardHandle, BoardOptions, post, start, stop_server
 from utils.board_page import BoardError
 
@@ -499,8 +499,8 @@ def test_a_server_that_hangs_does_not_hold_the_end_of_training(run: FakeRun):
 
 
 def test_silence_is_one_line(run: FakeRun, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(board, "ADDRESS_SECONDS", 0.0)
-    monkeypatch.setattr(board, "NEWS_SECONDS", 0.0)
+    monkeypatch.setattr(board_handle, "ADDRESS_SECONDS", 0.0)
+    monkeypatch.setattr(board_handle, "NEWS_SECONDS", 0.0)
     with hanging() as port:
         handle = start(run.folder, at(port))
         assert handle is not None
@@ -510,7 +510,7 @@ def test_silence_is_one_line(run: FakeRun, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_process_that_fails_is_one_line(run: FakeRun, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(board, "NEWS_SECONDS", 0.0)
+    monkeypatch.setattr(board_handle, "NEWS_SECONDS", 0.0)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     handle = start(run.folder, at(free_port()))
     assert handle is not None and handle._process is not None
