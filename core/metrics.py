@@ -1,7 +1,7 @@
 """Numbers of a run: windows, means and infos, all of constant size."""
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import astuple, dataclass, field
 
 import numpy as np
@@ -92,6 +92,9 @@ class Episodes:
     lengths: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOW))
     infos: dict[str, Running] = field(default_factory=dict)
 
+    heard: Callable[[float, int], None] | None = field(default=None, compare=False)
+    """Told of each episode that ends: its return and its length."""
+
     def __post_init__(self) -> None:
         self.open_return = np.zeros(self.lanes)
         self.open_length = np.zeros(self.lanes, np.int64)
@@ -120,6 +123,8 @@ class Episodes:
         self.finished += 1
         self.returns.append(earned)
         self.lengths.append(length)
+        if self.heard is not None:
+            self.heard(earned, length)
 
     def forget(self, lanes: Array) -> None:
         """Forgets the open episodes of some lanes: they were broken off, and others begin."""

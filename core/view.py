@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, runtime_checkable
@@ -69,7 +70,8 @@ class Viewer:
         if (begun < self._next and not last) or not isinstance(who, Seeing):
             return
         if (seen := who.view()) is not None:
-            write(self._path, step, seen)
+            with suppress(OSError):  # nothing that looks at a run can stop it
+                write(self._path, step, seen)
         now = time.perf_counter()
         self._next = now + max(SECONDS, DUTY * (now - begun))
 

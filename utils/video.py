@@ -9,12 +9,13 @@ what cannot be filmed is refused before the first step.
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import gymnasium as gym
 import psutil
@@ -51,6 +52,7 @@ class Clip:
         self._path, self._exe, self._rate = path, exe, rate
         self._shape: tuple[int, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
         self.frames = 0
 
     def add(self, frame: Array) -> None:
@@ -69,12 +71,13 @@ class Clip:
     def _start(self, height: int, width: int) -> "subprocess.Popen[bytes]":
         picture = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}")
         source = (*picture, "-r", f"{self._rate:g}", "-i", "-")
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  it is closed as the encoder is let go
         target = (*H264, "-movflags", "+faststart", "-f", "mp4", str(self._path))
         return subprocess.Popen(
             [self._exe, "-loglevel", "error", "-y", *source, *target],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=self._said,  # a file: nobody reads along
             start_new_session=True,  # Ctrl-C is for us
         )
 
@@ -100,19 +103,21 @@ class Clip:
         self._path.replace(path)
 
     def _failure(self) -> RunFailedError:
-        assert self._process is not None and self._process.stderr is not None
+        assert self._process is not None and self._said is not None
         self._process.kill()
-        said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+        self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().splitlines()
         self.discard()
         return RunFailedError(f"the clip could not be written: {said[-1] if said else 'no reason'}")
 
     def _release(self) -> None:
-        assert self._process is not None
-        for pipe in (self._process.stdin, self._process.stderr):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        assert self._process is not None and self._said is not None
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
         self._process.wait()
+        self._said.close()
         self._process = None
 
 

@@ -139,6 +139,8 @@ def _observed(space: gym.Space[Any], options: GymOptions) -> Observed:
         )
     if options.greyscale != "off" and space.shape[2:] != (3,):
         raise UsageError(f"greyscale: for pictures [H, W, 3], and its are {list(space.shape)}")
+    if options.resize and space.shape[2:] > (4,):
+        raise UsageError(f"resize: for up to 4 planes, and it observes {list(space.shape)}")
     if options.greyscale != "off" or options.resize:
         ready()
     observed = Observed(space.shape, options.greyscale, options.crop)

@@ -6,6 +6,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple
@@ -18,18 +19,20 @@ from ..memory import Writer
 from ..rollout import MakePlayer, Rollout
 from ..types import Array, Columns
 from .desk import BREATH, Desk, Note, Order
+from .stopping import Stopper
 from .weights import Weights
 
 PR_SET_PDEATHSIG: Final = 1
 LOST: Final = 3
 """Exit code of a collector whose learner is gone."""
+REPORT: Final = 20_000
+"""Most characters of what a collector says as it fails: a pipe takes no more than 64 KiB."""
 
 
 class Ended(NamedTuple):
-    """An episode that ended."""
+    """The episodes that ended with a step: returns and lengths."""
 
-    earned: float
-    length: int
+    episodes: list[tuple[float, int]]
 
 
 class Farewell(NamedTuple):
@@ -99,15 +102,16 @@ class OwnLanes:
 def collect(job: Job, to_learner: Connection) -> None:
     """The life of a collector: what its process runs."""
     die_with(job.learner)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the learner that is interrupted
+    for number in Stopper.SIGNALS:  # it is the learner that is stopped
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, Stopper.SIGNALS)
     try:
         infos = _play(job, to_learner.send)
         to_learner.send(Farewell(infos))
-    except (BrokenPipeError, ConnectionResetError):
-        os._exit(LOST)
     except BaseException as error:
-        headline = f"{type(error).__name__}: {error}"
-        to_learner.send(Failure(headline, traceback.format_exc()))
+        headline = f"{type(error).__name__}: {error}".partition("\n")[0]
+        with suppress(OSError):  # nobody listens any more
+            to_learner.send(Failure(headline[-REPORT:], traceback.format_exc()[-REPORT:]))
         os._exit(1)
 
 
@@ -125,6 +129,8 @@ def _play(job: Job, send: Callable[[Message], None]) -> dict[str, dict[str, Any]
     env, actor = job.make(len(job.lanes), job.branch)
     notes, orders = job.desk.notes(job.number), job.desk.orders
     rollout = Rollout(env, actor, OwnLanes(job.writer, job.lanes))
+    ended: list[tuple[float, int]] = []
+    rollout.episodes.heard = lambda *episode: ended.append(episode)
     try:
         rollout.begin(job.seeds)
         seen = 0
@@ -134,9 +140,11 @@ def _play(job: Job, send: Callable[[Message], None]) -> dict[str, dict[str, Any]
                 seen, weights = job.weights.read()
                 actor.take(weights)
                 notes[Note.VERSION] = seen
-            before = rollout.episodes.finished
             steps = rollout.step(int(orders[Order.CLOCK]))
-            _tell(rollout, rollout.episodes.finished - before, notes, send)
+            if ended:
+                send(Ended(ended))
+                ended.clear()
+                notes[Note.TOLD] += 1
             notes[Note.STEPS] += steps
             notes[Note.DONE] += 1
     finally:
@@ -153,13 +161,3 @@ def _may_go_on(notes: NDArray[np.int64], orders: NDArray[np.int64]) -> bool:
             return True
         time.sleep(BREATH)
     return False
-
-
-def _tell(
-    rollout: Rollout, ended: int, notes: NDArray[np.int64], send: Callable[[Message], None]
-) -> None:
-    """Tells of the episodes that ended with a step."""
-    episodes = rollout.episodes
-    for place in range(-ended, 0):
-        send(Ended(episodes.returns[place], episodes.lengths[place]))
-    notes[Note.TOLD] += ended

@@ -2,6 +2,7 @@
 
 import multiprocessing as mp
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from ..storage.shared import Shared
 from ..types import Tree
 from .collector import Ended, Failure, Farewell, Job, collect
 from .desk import BREATH, Desk, Note, Order
+from .stopping import Stopper
 from .weights import Weights
 
 SPAWN: Final = mp.get_context("spawn")
@@ -32,7 +34,7 @@ START_SECONDS: Final = 120.0
 """What building an environment, and importing what acts in it, may take."""
 LEAVE_SECONDS: Final = 5.0
 """What a collector may take to leave before it is killed."""
-COLLECTED: Final = 2
+COLLECTED: Final = 3
 """The branch of draws of more than one collector."""
 
 
@@ -45,9 +47,10 @@ class Place:
     process: BaseProcess
     messages: Connection
     heard: int = 0
-    done: int = 0
+    seen: tuple[int, int] = (0, 0)
+    """Its steps, and whether it was ready, when it was looked at."""
     moved: float = field(default_factory=time.monotonic)
-    """When it last made a step, or began."""
+    """When that last changed, or nothing was asked of it."""
 
 
 class Collectors:
@@ -71,12 +74,14 @@ class Collectors:
         count = options.num_collectors
         self._desk = Desk(count, Shared())
         self._weights = Weights(agent.weights(), Shared())
-        self._published = [0]
-        """The agent's updates in each version of its weights."""
+        self._published: dict[int, int] = {}
+        """The agent's updates in each version of its weights that somebody may act with."""
+        self._begun = agent.updates
+        self._legs = self._holds = 0
         self._lanes = np.arange(options.num_envs).reshape(count, -1)
         self._places: dict[int, Place] = {}
         self._failures: dict[int, Failure] = {}
-        self._counted, self._looked = 0, 0.0
+        self._counted, self._looked = 0, time.monotonic()
         self.episodes = Episodes(options.num_envs)
         self.waiting = False
         self.restarts = 0
@@ -93,31 +98,45 @@ class Collectors:
 
     def state(self) -> Tree:
         """What the run goes on from: environments and actors begin anew."""
-        return {"episodes": self.episodes.state(), "restarts": self.restarts}
+        return {
+            "episodes": self.episodes.state(),
+            "restarts": self.restarts,
+            "legs": self._legs + 1,
+            "lag_most": self.lag_most,
+        }
 
     def resume(self, state: Tree, seeds: Sequence[int]) -> bool:
         """Starts collectors that go on where others left; never exactly."""
         self.episodes.load(state["episodes"])
-        self.restarts = state.get("restarts", 0)
+        # of a run that was serial before there is none of these
+        self.restarts, self.lag_most = state.get("restarts", 0), state.get("lag_most", 0)
+        self._legs = state.get("legs", 1)
         self.begin(seeds)
         return False
 
     def step(self, clock: int) -> int:
-        """Waits for steps that were not counted yet; gives how many there are."""
+        """Waits for steps that were not counted yet; gives how many there are.
+
+        Now and then it gives 0, so that whoever asks can look up.
+        """
+        oldest = self._oldest()
         self._publish()
         self._desk.orders[Order.CLOCK] = clock
         done = self._desk.column(Note.DONE)
         wanted = int(done.min()) + 1
         lead = 0 if self._options.lockstep else self._options.max_policy_lag
         self._desk.column(Note.ALLOWED)[:] = wanted + lead
+        until = time.monotonic() + LOOK
         while not self._due(wanted):
             self.check()
+            if time.monotonic() > until:
+                return 0
             time.sleep(BREATH)
         self.check()
         steps = int(self._desk.column(Note.STEPS).sum())
         new, self._counted = steps - self._counted, steps
         self._hear()
-        self._note_lag()
+        self._note_lag(self._oldest() if self._options.lockstep else oldest)
         return new
 
     def _due(self, wanted: int) -> bool:
@@ -128,9 +147,11 @@ class Collectors:
     @contextmanager
     def still(self) -> Iterator[None]:
         """While entered, nobody steps."""
-        self._desk.orders[Order.HOLD] = 1
+        self._holds += 1
+        self._desk.orders[Order.HOLD] = self._holds
+        held = self._desk.column(Note.HELD)
         try:
-            while not (self._desk.column(Note.HELD) == 1).all():
+            while any(held[number] != self._holds for number in self._places):
                 self.check()
                 time.sleep(BREATH)
             yield
@@ -140,21 +161,29 @@ class Collectors:
     # Weights
 
     def _publish(self) -> None:
-        if self._weights.version and self._agent.updates == self._published[-1]:
-            return
-        self._weights.publish(self._agent.weights())
-        self._published.append(self._agent.updates)
+        updates = self._agent.updates
+        if self._published.get(self._weights.version) != updates:
+            self._published[self._weights.publish(self._agent.weights())] = updates
 
-    def _note_lag(self) -> None:
-        oldest = int(self._desk.column(Note.VERSION).min())
-        self.lag_most = max(self.lag_most, self._agent.updates - self._published[oldest])
+    def _oldest(self) -> int:
+        """The oldest version that somebody acts with; 0 where nobody acts yet."""
+        versions = self._desk.column(Note.VERSION)
+        return int(versions[versions > 0].min()) if versions.any() else 0
+
+    def _note_lag(self, oldest: int) -> None:
+        if oldest:
+            behind = self._agent.updates - self._published[oldest]
+            self.lag_most = max(self.lag_most, behind)
+            for version in [known for known in self._published if known < oldest]:
+                del self._published[version]
 
     # Processes
 
     def _start(self, number: int, seeds: Sequence[int], attempt: int) -> Place:
         lanes = self._lanes[number]
-        alone = len(self._lanes) == 1 and attempt == 0
-        branch = () if alone else (COLLECTED, number, attempt)
+        first = attempt == self._legs == 0
+        as_serial = first and len(self._lanes) == 1
+        branch = () if as_serial else (COLLECTED, number, attempt, self._legs)
         own = [seeds[lane] for lane in lanes]
         job = Job(
             number, self._make, branch, lanes, own, self._memory.writer(lanes.tolist()),
@@ -164,19 +193,26 @@ class Collectors:
         process = SPAWN.Process(
             target=collect, args=(job, theirs), name=f"collector {number}", daemon=True
         )
+        # a signal to all of a run's processes is the learner's to answer, from the first moment on
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, Stopper.SIGNALS)
         try:
             process.start()
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
         return Place(number, lanes.tolist(), process, ours)
 
     def check(self) -> None:
         """Sees to who is dead or hangs, every quarter of a second; raises RunFailedError."""
         now = time.monotonic()
-        if now - self._looked < LOOK:
+        since = now - self._looked
+        if since < LOOK:
             return
         self._looked = now
         for place in list(self._places.values()):
+            place.moved += since - LOOK  # while nobody looked, nobody can have been too slow
+            if not self._options.lockstep:
+                self._hear_one(place)  # who waits to be heard goes on
             why = self._trouble(place, now)
             if why is not None:
                 self._replace(place, why)
@@ -186,15 +222,18 @@ class Collectors:
         notes = self._desk.notes(place.number)
         if not place.process.is_alive():
             return self._last_words(place)
-        done = int(notes[Note.DONE])
-        idle = done >= notes[Note.ALLOWED] or self._desk.orders[Order.HOLD]
-        if idle or done != place.done:
-            place.done, place.moved = done, now
-        limit = self._options.env_timeout if notes[Note.READY] else START_SECONDS
-        if limit and now - place.moved > limit:
-            what = "a step" if notes[Note.READY] else "building its environment"
-            return f"{what} takes more than {limit:g} s (env_timeout)"
-        return None
+        seen = int(notes[Note.DONE]), int(notes[Note.READY])
+        asked = not notes[Note.READY] or notes[Note.DONE] < notes[Note.ALLOWED]
+        if seen != place.seen or notes[Note.HELD] or not asked:
+            place.seen, place.moved = seen, now
+        limit = self._options.env_timeout
+        if not limit or now - place.moved <= limit:
+            return None
+        if notes[Note.READY]:
+            return f"a step takes more than {limit} s (env_timeout)"
+        if now - place.moved <= START_SECONDS:
+            return None
+        return f"building its environment takes more than {START_SECONDS:g} s"
 
     def _last_words(self, place: Place) -> str:
         """Why a collector that is gone says it went, or how it was ended."""
@@ -217,7 +256,8 @@ class Collectors:
             f"{self._options.max_restarts}; its open episodes end there, truncated"
         )
         notes = self._desk.notes(place.number)
-        notes[Note.READY] = notes[Note.HELD] = notes[Note.TOLD] = 0
+        for note in (Note.READY, Note.HELD, Note.TOLD, Note.VERSION):
+            notes[note] = 0
         seeds = self._seeds.integers("env", self._options.num_envs, COLLECTED, self.restarts)
         self._places[place.number] = self._start(place.number, seeds, self.restarts)
 
@@ -245,7 +285,8 @@ class Collectors:
 
     def _take(self, place: Place, message: object) -> None:
         if isinstance(message, Ended):
-            self.episodes.count(message.earned, message.length)
+            for earned, length in message.episodes:
+                self.episodes.count(earned, length)
         elif isinstance(message, Failure):
             self._failures[place.number] = message
         elif isinstance(message, Farewell):
@@ -254,7 +295,7 @@ class Collectors:
 
     def summary(self) -> dict[str, float]:
         """See `Collecting.summary`."""
-        updates = self._agent.updates - self._published[1]
+        updates = self._agent.updates - self._begun
         return {
             "policy_lag_max": self.lag_most,
             "updates_per_step": updates / self._counted if self._counted else 0.0,

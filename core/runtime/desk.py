@@ -27,7 +27,7 @@ class Note(IntEnum):
     TOLD = 4
     """Messages that it has sent."""
     HELD = 5
-    """1 while it stands still because it was asked to."""
+    """The order to hold that it stands still by, 0 for none."""
     READY = 6
     """1 once its environments have begun."""
 
@@ -37,6 +37,7 @@ class Order(IntEnum):
 
     STOP = 0
     HOLD = 1
+    """A number of its own each time, so that nobody is taken to stand still who did before."""
     CLOCK = 2
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..blas import limit_threads
+from ..errors import UsageError
 from ..options import LoopOptions
 from ..recorder import Display, Recorder
 from ..report import Report
@@ -48,6 +49,7 @@ def run(
     try:
         _begin(parts, rollout, recorder, past)
         train(parts, rollout, options, recorder, between, saver)
+        rollout.close()
         report = Report.of(parts, recorder, options.eval_limit, between)
         status = "interrupted" if stop() else "finished"
         recorder.say(f"{status} at step {parts.clock.step:,}{report.sentence()}: {folder.path}")
@@ -117,7 +119,11 @@ def _set_up(
     parts.voice.connect(recorder.say)
     for line in filter(None, (parts.env.about, *parts.notes)):
         recorder.say(line)
-    return recorder, _collecting(parts, options, recorder.say)
+    try:
+        return recorder, _collecting(parts, options, recorder.say)
+    except MemoryError as error:  # shared memory is taken at once
+        recorder.close()
+        raise UsageError(str(error)) from None
 
 
 def _collecting(parts: Parts, options: LoopOptions, say: Callable[[str], None]) -> Collecting:

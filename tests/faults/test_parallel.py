@@ -86,6 +86,18 @@ def test_a_step_that_hangs_is_ended_and_named(tmp_path: Path):
     assert seconds < SOON
 
 
+def test_a_step_that_hangs_while_all_are_to_stand_still_is_ended_too(tmp_path: Path):
+    said, _, seconds = fails(tmp_path, "Hangs", env_timeout=1, checkpoint_freq=1)
+    assert "a step takes more than 1 s (env_timeout)" in said
+    assert seconds < SOON
+
+
+def test_building_for_longer_than_a_step_may_take_is_no_fault(tmp_path: Path):
+    keys = {"num_envs": 1, "num_collectors": 1, "env_timeout": 1, "steps": 60}
+    run = Run(tmp_path, {**ROW, "game": world("SlowlyBuilt")}, **keys).go()
+    assert run.result["status"] == "finished"
+
+
 def test_a_killed_collector_is_noticed(tmp_path: Path):
     error, _, seconds = fails(tmp_path, "Dies")
     assert "killed by signal 9" in error
@@ -159,14 +171,19 @@ def test_a_killed_learner_takes_its_collectors_along(running):
     assert gone(collectors, 2.0)
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_an_interrupted_run_ends_in_order(running, tmp_path: Path, twice: bool):
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [((signal.SIGINT,), 130), ((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 143)],
+)
+def test_a_stopped_run_ends_in_order(
+    running, tmp_path: Path, numbers: tuple[signal.Signals, ...], expected: int
+):
     child, collectors = running
-    for _ in range(1 + twice):
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: all of its processes
+    for number in numbers:
+        os.killpg(child.pid, number)  # as a terminal does, or a service: all of its processes
         time.sleep(0.05)
     code, _, error = finish(child)
-    assert (code, error) == (130, "")
+    assert (code, error) == (expected, "")
     assert gone(collectors, 2.0)
     (folder,) = tmp_path.iterdir()
     assert json.loads((folder / "result.json").read_text())["status"] == "interrupted"

@@ -20,6 +20,8 @@ class Faulty(gym.Env[Any, Any]):
     def __init__(self, fault: str = "", when: int = WHEN, **_: Any) -> None:
         if fault == "unbuilt" and mp.parent_process() is not None:
             raise ZeroDivisionError("the world was never made")
+        if fault == "slow" and mp.parent_process() is not None:
+            time.sleep(3)
         self._fault, self._when = fault, when
         self._steps = self._age = 0
         self.action_space = spaces.Discrete(2)
@@ -121,6 +123,7 @@ for name, fault, when in (
     ("Hangs", "hang", WHEN),
     ("Dies", "death", WHEN),
     ("Unbuilt", "unbuilt", 0),
+    ("SlowlyBuilt", "slow", 0),
 ):
     gym.register(f"{name}-v0", Faulty, kwargs={"fault": fault, "when": when})
 for name, fault in FAULTS.items():

@@ -41,11 +41,26 @@ def test_collectors_at_their_own_pace_keep_to_the_ratio_and_the_lag(tmp_path: Pa
     # two updates every eight steps from the step on at which the memory has 50: none left out
     begun = next(step for step in range(50, 80) if step % 8 == 0)
     assert abs(updates - 2 * (1 + (steps - begun) // 8)) <= 2 * LANES["updates"]
-    # so many steps of four lanes ahead of the slowest, which is in the middle of one
-    assert done.result["policy_lag_max"] <= 2 * (1 + (lag + 2) * 4 // 8)
+    # who is quicker is so far ahead of the slowest, before its step, with the newest weights then,
+    # and again while that step is being made
+    assert done.result["policy_lag_max"] <= 2 * (1 + 2 * (lag + 2) * 4 // 8)
     done.parts.memory.check()
     assert done.result["restarts"] == 0
     assert int(done.rows[-1]["episodes"]) > 10
+
+
+def test_more_episodes_may_end_at_once_than_the_window_holds(tmp_path: Path):
+    world = {
+        "game": "counter",
+        "size": 4,
+        "episode_length": 7,
+        "ending": "truncate",
+        "steps": 2_000,
+    }
+    lanes = {"num_envs": 128, "memory_limit": 4_000, "eval_freq": 0, "lockstep": True}
+    done = run(tmp_path, runtime="parallel", **world, **lanes)
+    assert int(done.rows[-1]["episodes"]) == 2_048 // (128 * 7) * 128
+    assert float(done.rows[-1]["length_mean"]) == 7
 
 
 def test_a_run_with_collectors_goes_on_from_its_log(tmp_path: Path):
@@ -66,6 +81,7 @@ def test_a_run_with_collectors_goes_on_from_its_log(tmp_path: Path):
     display = Quiet()
     serial.run("row", parts, again.settings.run, first.folder, display, never, checkpoint)
     assert first.result["steps"] >= 900
+    assert first.result["policy_lag_max"] <= 8  # a collector that is not there yet counts for none
     assert parts.memory.rows > 0 and rows > 0
     assert any("going on from step" in line for line in display.lines)
     assert any("the open episodes cannot go on" in line for line in display.lines)
