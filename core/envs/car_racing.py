@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import gymnasium as _  # first: where nothing is installed, it is what is missing  # noqa: F401
 import numpy as np
 import pygame
 from gymnasium.envs.box2d.car_racing import (

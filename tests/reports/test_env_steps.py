@@ -51,7 +51,7 @@ class Waiting(gym.Env[Any, Any]):
 
 gym.register("Waiting-v0", f"{ME}:Waiting")
 gym.register("Never-v0", f"{ME}:Waiting", kwargs={"start": 2})
-gym.register("Paying-v0", f"{ME}:Waiting", kwargs={"start": None})
+gym.register("Earning-v0", f"{ME}:Waiting", kwargs={"start": None})
 
 
 class Constant:
@@ -122,7 +122,7 @@ def test_env_08_scores_are_raw_whatever_the_learner_sees(
         return clipped(rewards, bound)
 
     monkeypatch.setattr("agents.dqn.clipped", watched)
-    run = Run(tmp_path, ROW, game="Paying-v0", clip_reward=1.0).go()
+    run = Run(tmp_path, ROW, game="Earning-v0", clip_reward=1.0).go()
     rows = rows_of(run.folder.path / "progress.csv")
     assert {float(row["return_mean"]) for row in rows if row["return_mean"]} == {200.0}
     assert {float(row["eval_return_mean"]) for row in rows if row["eval_return_mean"]} == {200.0}

@@ -457,7 +457,7 @@ def test_3b_m_a_sample_costs_the_same_whatever_is_held(kind: str, keys: dict) ->
     costs = [cost(kind, keys, steps) for steps in (20, 800)]
     for few, many in zip(*costs, strict=True):
         # searching an episode by halving takes a step more for twice the rows
-        assert many < 2.5 * few
+        assert many <= 2.5 * few
 
 
 def cost(kind: str, keys: dict, steps: int) -> tuple[float, float, int, int]:
