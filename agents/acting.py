@@ -1,5 +1,6 @@
 """Acting: what the agents' actors share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
@@ -37,7 +38,7 @@ class FreeActor:
         restore_generator(self._rng, state["rng"])
 
 
-class StackingActor(FreeActor):
+class StackingActor(FreeActor, ABC):
     """One that sees stacks of its lanes' frames, and values the actions."""
 
     meaning: ClassVar[Literal["Q", "probability"]] = "Q"
@@ -48,9 +49,9 @@ class StackingActor(FreeActor):
         self._stacks = stacks
         self._seen: tuple[Columns, Array] | None = None
 
+    @abstractmethod
     def values_of(self, stacks: Columns) -> Array:
         """Of the actions, `[L, A]`, for stacks `[L, W, ...]`."""
-        raise NotImplementedError
 
     def view(self) -> View | None:
         """See `Seeing.view`."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..blas import limit_threads
 from ..memory import Writer
 from ..rollout import MakePlayer, Rollout
-from ..types import Array, Columns
+from ..types import Columns
 from .desk import BREATH, Desk, Note, Order
 from .stopping import Stopper
 from .weights import Weights
@@ -80,23 +80,10 @@ class OwnLanes:
         """See `Writer.start`."""
         self._writer.start(obs, None if lanes is None else self._lanes[lanes])
 
-    def append(
-        self,
-        action: Array,
-        reward: Array,
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        next_obs: Columns,
-        extras: Columns | None = None,
-        *,
-        lost_life: NDArray[np.bool_] | None = None,
-        lanes: NDArray[np.int64] | None = None,
-    ) -> None:
+    def append(self, *step: Any, lanes: NDArray[np.int64] | None = None, **beside: Any) -> None:
         """See `Writer.append`."""
-        self._writer.append(
-            action, reward, terminated, truncated, next_obs, extras, lost_life=lost_life,
-            lanes=None if lanes is None else self._lanes[lanes],
-        )  # fmt: skip
+        mine = None if lanes is None else self._lanes[lanes]
+        self._writer.append(*step, lanes=mine, **beside)
 
 
 def collect(job: Job, to_learner: Connection) -> None:
