@@ -43,7 +43,6 @@ class Place:
     """One collector's, whoever fills it."""
 
     number: int
-    lanes: Sequence[int]
     process: BaseProcess
     messages: Connection
     heard: int = 0
@@ -200,7 +199,7 @@ class Collectors:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-        return Place(number, lanes.tolist(), process, ours)
+        return Place(number, process, ours)
 
     def check(self) -> None:
         """Sees to who is dead or hangs, every quarter of a second; raises RunFailedError."""
